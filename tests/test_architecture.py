@@ -208,7 +208,7 @@ def test_rooms_of_the_engine_follow_the_table(name: str) -> None:
             assert target[2] in allowed, f"kdump/{name}:{line}: {parts[1]} may not import {module}"
 
 
-def test_no_imports_go_in_a_circle() -> None:
+def test_imports_have_no_cycles() -> None:
     """Those inside functions and under TYPE_CHECKING count too."""
     names = {module_of(name): name for name in modules()}
     waiting = {
@@ -317,7 +317,7 @@ def test_formats_are_queried_not_compared(name: str) -> None:
         "pc.equal(layouts, 2)",
     ],
 )
-def test_a_compared_format_is_seen(text: str) -> None:
+def test_format_comparisons_are_detected(text: str) -> None:
     assert list(formats_compared(ast.parse(text)))
 
 
@@ -376,7 +376,7 @@ def test_versions_are_compared_in_one_place(name: str) -> None:
         ("def f(given: int): return given < other", False),
     ],
 )
-def test_a_comparison_of_versions_is_seen(code: str, found: bool) -> None:
+def test_version_comparisons_are_detected(code: str, found: bool) -> None:
     assert bool(list(version_comparisons(ast.parse(code)))) is found
 
 
@@ -470,7 +470,7 @@ def test_commands_are_formatted_in_one_place(name: str) -> None:
         ("f'type {format_command(words)}'", False),
     ],
 )
-def test_a_command_that_is_built_is_seen(code: str, found: bool) -> None:
+def test_built_commands_are_detected(code: str, found: bool) -> None:
     assert bool(list(commands_built(ast.parse(code)))) is found
 
 
@@ -517,7 +517,7 @@ def lists_of_texts(node: ast.AST, words: dict[str, str]) -> Iterator[list[str]]:
         yield [text for text in texts if isinstance(text, str)]
 
 
-def test_the_document_has_every_floor_and_room() -> None:
+def test_document_lists_every_floor_and_room() -> None:
     text = (PACKAGE.parent / "docs/architecture.md").read_text("utf-8")
     named = re.findall(
         r"^\| `(\w+)` \| .* \|([\w, ]*)\|$|^\| `(\w+)` \| .* \|$", text, re.MULTILINE

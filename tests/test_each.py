@@ -6,7 +6,7 @@ import pytest
 from each import each
 
 
-def test_all_cases_are_tried_and_the_failures_named(tmp_path: Path) -> None:
+def test_all_cases_are_tried_and_failures_are_named(tmp_path: Path) -> None:
     tried: list[tuple[int, str, bool]] = []
 
     @each("mark", "ab")
@@ -24,7 +24,7 @@ def test_all_cases_are_tried_and_the_failures_named(tmp_path: Path) -> None:
     assert outer == "2 of 2 cases failed:\n  'a'\n  'b'"
 
 
-def test_skipped_where_all_cases_are() -> None:
+def test_test_is_skipped_if_all_cases_are() -> None:
     @each("number", [0, 1])
     def test(number: int, least: int) -> None:
         if number < least:

@@ -18,7 +18,7 @@ def arrays(value: object, path: str = "") -> Iterator[tuple[str, list[object]]]:
             yield from arrays(inner, f"{path}[{number}]")
 
 
-def test_arrays_are_of_one_kind_and_hold_no_arrays() -> None:
+def test_arrays_are_flat_and_of_one_type() -> None:
     """TOML 0.5 knows no mixed arrays; its readers stumble over tables in nested ones as well."""
     found = [*arrays(tomllib.loads(PROJECT.read_text("utf-8")))]
     assert found

@@ -27,7 +27,7 @@ def test_named_tuples_have_the_members_of_the_schema() -> None:
     assert list(BatchRow._fields) == names(BATCH)
 
 
-def test_the_kernel_writes_the_members_of_the_schema_in_order() -> None:
+def test_kernel_writes_the_members_of_the_schema_in_order() -> None:
     data = builders.batch([builders.record(0, 0, b"k", b"v")])
     batches, _, _ = kernels.walk(data, 0, len(data), 0, -1, True, 10)
     records, _, _, _ = kernels.decode_run(data, 0, batches, 0, 10)
@@ -42,7 +42,7 @@ def test_the_kernel_writes_the_members_of_the_schema_in_order() -> None:
     assert [*place, *list(of_batch)[1:]] == names(BATCH)
 
 
-def test_the_manual_names_every_member() -> None:
+def test_manual_lists_every_member() -> None:
     text = re.sub(r"\\f.|\\", "", MAN.read_text("utf-8"))
     missing = [name for name in names((*RECORD, *PRE08, *MARKS, *SAID, *BATCH)) if name not in text]
     assert not missing

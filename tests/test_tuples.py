@@ -34,7 +34,7 @@ class Theirs(typing.NamedTuple):
     three: tuple[int, ...] = ()
 
 
-def test_as_those_of_typing() -> None:
+def test_tuples_behave_like_those_of_typing() -> None:
     for name in ("_fields", "_field_defaults", "__doc__", "__module__", "__match_args__"):
         assert getattr(Ours, name) == getattr(Theirs, name)
     assert list(Ours.__annotations__) == list(Theirs.__annotations__)
@@ -47,7 +47,7 @@ def test_as_those_of_typing() -> None:
     assert one._replace(two="3")._asdict() == {"one": 1, "two": "3", "three": (2,)}
 
 
-def test_wrong_members_are_told() -> None:
+def test_wrong_members_are_reported() -> None:
     with pytest.raises(TypeError, match=r"Ours.__new__\(\) missing 1 required .* 'one'"):
         Ours()  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="unexpected keyword argument 'four'"):
@@ -58,6 +58,6 @@ def test_wrong_members_are_told() -> None:
         Ours(1)._replace(four=4)  # type: ignore[call-arg]
 
 
-def test_members_of_their_own() -> None:
+def test_tuples_may_have_methods() -> None:
     made = Ours.made(1)
     assert (made.both, made.three) == ("1 2", (1,))

@@ -63,7 +63,7 @@ def test_unfinished_file_is_private(directory: int, tmp_path: Path) -> None:
     assert not (tmp_path / "new").exists()
 
 
-def test_what_is_dropped_is_closed(directory: int) -> None:
+def test_dropped_files_are_closed(directory: int) -> None:
     new = writing.NewFile(directory, "new")
     fd = new.fd
     new.drop()
@@ -72,7 +72,7 @@ def test_what_is_dropped_is_closed(directory: int) -> None:
         os.fstat(fd)
 
 
-def test_a_file_that_may_not_be_read_gives_its_mode(
+def test_unreadable_file_has_its_mode(
     directory: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where it need not be given to the same owner; else that is an error."""
@@ -87,9 +87,7 @@ def test_a_file_that_may_not_be_read_gives_its_mode(
 
 
 @pytest.mark.skipif(not hasattr(os, "O_PATH"), reason="the system opens no such directory")
-def test_a_directory_that_may_not_be_listed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unlistable_directory_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It cannot be flushed, either, which is no error."""
     unlisted = Forbidding(
         lambda path, flags: bool(flags & os.O_DIRECTORY and not flags & os.O_PATH)
@@ -141,7 +139,7 @@ def test_a_file_is_never_like_what_a_link_points_to(directory: int, tmp_path: Pa
         new.be_like("link", timed=True, owned=True)
 
 
-def test_a_pipe_in_a_files_place_is_not_waited_for(directory: int, tmp_path: Path) -> None:
+def test_pipe_in_place_of_a_file_does_not_block(directory: int, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "pipe").chmod(0o620)
 
@@ -159,7 +157,7 @@ def test_a_pipe_in_a_files_place_is_not_waited_for(directory: int, tmp_path: Pat
         signal.signal(signal.SIGALRM, before)
 
 
-def test_an_owner_that_cannot_be_kept(
+def test_failure_to_keep_the_owner_is_reported(
     directory: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "other").write_bytes(b"")
@@ -182,7 +180,7 @@ def test_an_owner_that_cannot_be_kept(
         ("user.kdump", errno.ENOTSUP, False),
     ],
 )
-def test_an_attribute_that_cannot_be_kept(
+def test_failure_to_keep_an_attribute_is_reported(
     directory: int,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -209,7 +207,7 @@ def test_an_attribute_that_cannot_be_kept(
             new.be_like("other", timed=False, owned=True)
 
 
-def test_what_is_dropped_is_forgotten(directory: int, tmp_path: Path) -> None:
+def test_dropped_files_are_forgotten(directory: int, tmp_path: Path) -> None:
     """A file that another makes under the same name is not ours to remove when the run ends."""
     new = writing.NewFile(directory, "new")
     new.drop()
@@ -222,7 +220,7 @@ def test_what_is_dropped_is_forgotten(directory: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("error", "fails"), [(errno.EIO, True), (errno.ENOSPC, True), (errno.EINVAL, False)]
 )
-def test_a_directory_that_cannot_be_flushed(
+def test_unflushable_directory_is_survived(
     directory: int, monkeypatch: pytest.MonkeyPatch, error: int, fails: bool
 ) -> None:
     """A disk that fails is an error; a file system that knows no such flush is none."""

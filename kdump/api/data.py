@@ -145,7 +145,7 @@ class Data:
         found = resolve(self.paths, self._selection, self._server_properties, listed=False)
         return [
             Partition(one.topic, one.partition, one.path, self)
-            for one in _sound(found)
+            for one in _iter_sound(found)
             if isinstance(one, Target) and one.log is not None
         ]
 
@@ -459,7 +459,7 @@ def raise_errors_last(items: Iterable[Any]) -> Iterator[Any]:
         raise errors[0]
 
 
-def _sound(items: Iterable[Target | KdumpError]) -> Iterator[Target]:
+def _iter_sound(items: Iterable[Target | KdumpError]) -> Iterator[Target]:
     return cast("Iterator[Target]", raise_errors_last(items))
 
 

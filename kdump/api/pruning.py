@@ -38,9 +38,9 @@ class Pruner:
         if self._condition is None:
             return frozenset()
         names = frozenset(self._schema.names)
-        return frozenset(name for name in names if not self._holds_without(name))
+        return frozenset(name for name in names if not self._matches_without(name))
 
-    def _holds_without(self, name: str) -> bool:
+    def _matches_without(self, name: str) -> bool:
         import pyarrow as pa
 
         schema = pa.schema([field for field in self._schema if field.name != name])

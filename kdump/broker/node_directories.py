@@ -128,7 +128,7 @@ def _of_directory(
     directory: str, broker: Version, user: User | None, *, kraft: bool
 ) -> Iterator[Fact]:
     if not os.path.exists(directory):
-        if not _can_be_made(directory):
+        if not _can_create(directory):
             message = f"Failed to create data directory {directory}"
             yield Fact(REFUSES, "not-a-directory", message, directory, _NOT_MADE)
         return
@@ -156,7 +156,7 @@ def _of_directory(
 _NOT_MADE = "Mount the volume, or remove the directory from log.dirs."
 
 
-def _can_be_made(directory: str) -> bool:
+def _can_create(directory: str) -> bool:
     """Whether a directory that is not there can be: all above it that is there are directories."""
     while not os.path.lexists(directory):
         directory = os.path.dirname(directory) or os.curdir

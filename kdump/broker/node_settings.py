@@ -74,7 +74,7 @@ class NodeSettings(NamedTuple):
             return None
         if self.values is not None and not self.elsewhere:
             return self.values.get("metadata.log.dir") or next(iter(self.log_dirs), None)
-        return next(filter(holds_metadata, self.log_dirs), next(iter(self.log_dirs), None))
+        return next(filter(has_metadata, self.log_dirs), next(iter(self.log_dirs), None))
 
     @property
     def voters(self) -> set[int]:
@@ -84,14 +84,14 @@ class NodeSettings(NamedTuple):
         return {number for number in found if number is not None}
 
 
-def holds_metadata(directory: str) -> bool:
+def has_metadata(directory: str) -> bool:
     """Whether a data directory has a metadata log."""
     return os.path.isdir(os.path.join(directory, names.METADATA_LOG))
 
 
 def is_krafts(directory: str) -> bool:
     """Whether a data directory shows that its node keeps metadata by itself."""
-    return holds_metadata(directory) or meta_of(directory).get("version") == "1"
+    return has_metadata(directory) or meta_of(directory).get("version") == "1"
 
 
 def read_node(

@@ -113,11 +113,11 @@ class Command(click.Command):
             elif error.option_name == "--engine":
                 text = f"kdump {self.name} has no --engine: it runs on this machine only"
             else:
-                from kdump.cli.suggestions import meant_options
+                from kdump.cli.suggestions import suggest_options
 
                 names = [name for option in self._options(ctx) for name in option.opts]
                 text = f"No such option {error.option_name!r}."
-                if meant := meant_options(error.option_name, names):
+                if meant := suggest_options(error.option_name, names):
                     text += f" Did you mean {' or '.join(meant)}?"
             raise click.UsageError(text, ctx) from None
 

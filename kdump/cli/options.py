@@ -482,14 +482,14 @@ def shared_options(
         def called(*, paths: tuple[str, ...], **asked: Any) -> object:
             from kdump.cli.run_context import (
                 Engine,
+                report_directories,
+                report_unmatched,
                 show_unpacked,
                 tell,
-                tell_directories,
-                tell_unmatched,
                 wrong_usage,
             )
             from kdump.storage.inputs import FileOverrides, open_inputs
-            from kdump.storage.places import hold_listings
+            from kdump.storage.places import keep_listings
             from kdump.storage.targets import Selection
 
             asked["selection"] = Selection.take(asked)
@@ -501,7 +501,7 @@ def shared_options(
             named = FileOverrides.take(asked)
             if last is not None:
                 paths, asked["target"] = _split(paths, *last)
-            with hold_listings():
+            with keep_listings():
                 with wrong_usage():
                     by_tier = (
                         missing is not None and "--tier" in missing and asked["tier"] is not None
@@ -519,8 +519,8 @@ def shared_options(
                             finished=_finished_segments,
                         )
                     if not writing.quiet:
-                        tell_directories(paths)
-                    tell_unmatched(asked.get("configs") or (), paths, asked)
+                        report_directories(paths)
+                    report_unmatched(asked.get("configs") or (), paths, asked)
                     engine.check()
                 raise SystemExit(command(paths, engine=engine, writing=writing, **asked))
 

@@ -266,14 +266,14 @@ class ReindexReport(Report):
         """Record that a table follows; its rows contain the reasons."""
         self._names_reasons = False
 
-    def condensed(self, table: Sink) -> Sink:
+    def condense(self, table: Sink) -> Sink:
         """List the files of several partitions that are to be rebuilt; count the others."""
-        from kdump.output.condensed import Condensed
+        from kdump.output.condensed import SinglePlaceFilter
 
         def keep(row: Row) -> None:
             self._kept += 1
 
-        return Condensed(
+        return SinglePlaceFilter(
             table,
             lambda row: (row.get("topic"), row.get("partition")),
             lambda row: row.get("action") == "keep",
@@ -341,14 +341,14 @@ class PlacementReport(Report):
     def __init__(self) -> None:
         self._topics = 0
 
-    def condensed(self, table: Sink) -> Sink:
+    def condense(self, table: Sink) -> Sink:
         """Leave topics with one partition out of the table, where others are in it."""
-        from kdump.output.condensed import Condensed
+        from kdump.output.condensed import SinglePlaceFilter
 
         def leave_out(row: Row) -> None:
             self._topics += 1
 
-        return Condensed(
+        return SinglePlaceFilter(
             table,
             lambda row: row.get("topic"),
             lambda row: row.row == "key-placement" and row.get("partitioner") is None,
@@ -369,7 +369,7 @@ class PlacementReport(Report):
 class InfoReport(Report):
     """Shows once what bounds the release of a node that has several directories."""
 
-    def condensed(self, table: Sink) -> Sink:
+    def condense(self, table: Sink) -> Sink:
         """Leave out evidence that was shown for this node."""
         from kdump.output.sink import Without
 

@@ -215,7 +215,7 @@ class Results:
         write: Callable[[bytes], object] = self._stream.write
         if self._to_person:
             if self._bar is not None:
-                write = self._write_beside_bar
+                write = self._write_above_bar
             write = TerminalDoor(write, colour=wants_colour(sys.stdout)).write
         return self._sink_at(form, write, self._file)
 
@@ -246,7 +246,7 @@ class Results:
         )
         if file is not None and FORMS_OF_DUMP[form].binary:
             file.before_drop = sink.abandon
-        return self._report.condensed(sink) if form == "table" and not self._writing.wide else sink
+        return self._report.condense(sink) if form == "table" and not self._writing.wide else sink
 
     def take(self, items: Iterable[Result]) -> int:
         """Move all items to where they belong and return the exit status."""
@@ -311,7 +311,7 @@ class Results:
             rows = "" if self._counted is None else f", {count_text(self._counted.rows, 'row')}"
             self.messages.courtesy(f"wrote {file.path}{rows}")
 
-    def _write_beside_bar(self, data: bytes | bytearray | memoryview) -> None:
+    def _write_above_bar(self, data: bytes | bytearray | memoryview) -> None:
         """Write to the terminal that has the bar, which makes room first."""
         assert isinstance(self._stream, ByteStream)
         if self._bar is not None:

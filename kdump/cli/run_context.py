@@ -117,7 +117,7 @@ def wrong_usage() -> Iterator[None]:
 _NAMED = 5
 
 
-def tell_directories(paths: Iterable[str]) -> None:
+def report_directories(paths: Iterable[str]) -> None:
     """Name the data directories that are read in place of a folder above them."""
     from kdump.storage.data_directories import look_below
 
@@ -131,7 +131,7 @@ def tell_directories(paths: Iterable[str]) -> None:
                 tell(f"{tier} is remote storage, which only --tier and its own path select")
 
 
-def tell_unmatched(
+def report_unmatched(
     configs: Iterable[TopicConfig], paths: Iterable[str], asked: dict[str, Any]
 ) -> None:
     """Say which settings that were given for some topics alone are of no topic here."""

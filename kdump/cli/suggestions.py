@@ -58,7 +58,7 @@ _OPTIONS = {
 _TARGET = re.compile(r"\d+")
 
 
-def meant_options(word: str, names: Collection[str]) -> list[str]:
+def suggest_options(word: str, names: Collection[str]) -> list[str]:
     """Return the options of a command that an unknown one may stand for, the likeliest first."""
     asked = word.lstrip("-")
     known = [one for one in _OPTIONS.get(asked, ()) if one.split()[0] in names or one[0] != "-"]

@@ -15,7 +15,7 @@ _rebuild = partial(Code, Severity.REBUILD)
 _damage = partial(Code, Severity.DAMAGE)
 
 
-def _unframed(gap: str, sentence: str, show: Show) -> Code:
+def _unframed_code(gap: str, sentence: str, show: Show) -> Code:
     """Make the entry of bytes behind which nothing can be framed."""
     return _damage(
         sentence,
@@ -59,17 +59,17 @@ CATALOGUE: dict[str, Code] = {
         hides=Hides.BATCHES,
         gap="crc-mismatch",
     ),
-    "batch-length": _unframed(
+    "batch-length": _unframed_code(
         "length-too-small",
         "A length field is below the smallest possible message, so nothing after it can be parsed.",
         Show.RAW,
     ),
-    "batch-cut-short": _unframed(
+    "batch-cut-short": _unframed_code(
         "cut-short",
         "A batch claims more bytes than are left, and valid batches follow it.",
         Show.RAW,
     ),
-    "batch-too-small": _unframed(
+    "batch-too-small": _unframed_code(
         "batch-too-small", "A batch is shorter than its own header.", Show.HEX
     ),
     "torn-tail": _damage(

@@ -305,7 +305,7 @@ def fit(
         # One that says nothing goes first; of a stream the next rows may have more to say.
         last = max(shown, key=lambda i: (i in blank, columns[i].rank, i))
         if columns[last].rank == 0 and last not in blank:
-            narrow = [_narrowed(by_names[i]) for i in shown]
+            narrow = [_narrow(by_names[i]) for i in shown]
             widths = _share(narrow, wanted, room)
             if sum(widths) > room:
                 widths = _share([columns[i] for i in shown], wanted, room)
@@ -320,7 +320,7 @@ def _by_names(column: Column[R], widest: int) -> Column[R]:
     return column._replace(least=max(column.least, min(widest, _LONGEST_NAME)))
 
 
-def _narrowed(column: Column[R]) -> Column[R]:
+def _narrow(column: Column[R]) -> Column[R]:
     """Make a column that is not of names as narrow as it can be read."""
     return column if column.name in _NAMES else column._replace(least=min(column.least, _NARROWEST))
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _MOST_HELD = 3000
 
 
-class Condensed(ForwardingSink):
+class SinglePlaceFilter(ForwardingSink):
     """Passes on usual rows only of a run with a single place, as of one partition that was named.
 
     `leave_out` is called with each row that is not shown.

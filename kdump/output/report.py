@@ -61,7 +61,7 @@ class Report:
     def table(self, page: Page) -> Sink | None:
         """Return a table that only this command has; None: that of all."""
 
-    def condensed(self, table: Sink) -> Sink:
+    def condense(self, table: Sink) -> Sink:
         """Return what leaves out of the table of all what is not worth its lines."""
         return table
 

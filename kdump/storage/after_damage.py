@@ -116,7 +116,9 @@ class AfterDamage:
         size = claimed - position
         return Gap(position, size, reason, header, known, claimed >= limit), claimed
 
-    def unframed(self, position: int, limit: int, reason: str, window: Window) -> tuple[Gap, int]:
+    def measure_gap(
+        self, position: int, limit: int, reason: str, window: Window
+    ) -> tuple[Gap, int]:
         """Measure the gap that starts where no entry can; return it and where to go on."""
         if reason == "length-too-small" and self._source.only_zeros(position, limit):
             return Gap(position, limit - position, "zeros", None, b"", True), limit

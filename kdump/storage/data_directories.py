@@ -149,7 +149,7 @@ class _Search:
             if self._was_seen(folder):
                 return []
             entries: Sequence[os.DirEntry[str] | Entry] = places.entries(folder)
-            if folder != self._path and _holds_logs(LogDir(folder, entries)):
+            if folder != self._path and _has_logs(LogDir(folder, entries)):
                 self._found.append(folder)
                 return []
         except OSError as error:
@@ -203,7 +203,7 @@ class _Search:
             self._more += 1
 
 
-def _holds_logs(directory: LogDir) -> bool:
+def _has_logs(directory: LogDir) -> bool:
     """Whether a folder is a data directory, or a partition by whatever name."""
     return looks_like_partition(list(map(os.path.basename, directory.files))) or (
         is_data_directory(directory)

@@ -15,7 +15,7 @@ from kdump.errors import PathError, RefusedError
 from kdump.storage import names
 from kdump.storage.names import Kind
 from kdump.storage.recognize import recognize
-from kdump.storage.tier_layout import holds_tiered
+from kdump.storage.tier_layout import is_tiered
 
 _LISTED = 10_000  # entries of one directory; nearly every entry of a broker's is one of its files
 _LOGS = frozenset((Kind.LOG, Kind.PRE08_LOG, Kind.METADATA_SNAPSHOT))
@@ -51,7 +51,7 @@ def refuse_among_evidence(path: str, option: str) -> None:
     is_directory = mode is not None and stat.S_ISDIR(mode)
     directory = target if is_directory else os.path.dirname(target)
     while True:
-        if what := _what_it_is(directory):
+        if what := _describe(directory):
             raise RefusedError(named, f"is inside {what}, {directory}; choose a path outside it")
         above = os.path.dirname(directory)
         if above == directory:
@@ -84,7 +84,7 @@ def refuse_replacing(
     raise RefusedError(f"{option} {path}", f"{what}; {hint}")
 
 
-def _what_it_is(directory: str) -> str:
+def _describe(directory: str) -> str:
     """Return what a directory looks like to a broker; empty where it is nothing of Kafka's."""
     is_named = names.parse_directory(os.path.basename(directory)) is not None
     try:
@@ -99,7 +99,7 @@ def _what_it_is(directory: str) -> str:
         return "a data directory"
     if (is_named and kinds & _OF_A_PARTITION) or (kinds & _LOGS and kinds & _BESIDE_LOGS):
         return "a partition directory"
-    return "a directory of tiered storage" if holds_tiered(directory, found) else ""
+    return "a directory of tiered storage" if is_tiered(directory, found) else ""
 
 
 def _is_brokers(path: str) -> bool:

@@ -111,7 +111,7 @@ class FileRecords:
                         at_end and reason in (reasons.CUT_SHORT, reasons.SHORT_TAIL)
                     ):
                         damaged = True
-                        gap, position = behind.unframed(
+                        gap, position = behind.measure_gap(
                             position, limit, reasons.NAMES[reason], window
                         )
                         yield gap
@@ -124,7 +124,7 @@ class FileRecords:
                 if start >= filled:
                     break
             if needed > limit - position:
-                gap, position = behind.unframed(position, limit, "cut-short", window)
+                gap, position = behind.measure_gap(position, limit, "cut-short", window)
                 damaged = True
                 yield gap
             elif needed > self.limit or needed > (len(buffer) if damaged else _HELD_UNSEEN):

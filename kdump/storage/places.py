@@ -121,7 +121,7 @@ def isfile(path: str) -> bool:
 
 
 @contextmanager
-def hold_listings() -> Iterator[None]:
+def keep_listings() -> Iterator[None]:
     """Hold the names in directories of this machine, as they are when first asked for.
 
     A run looks at the same few before it begins; before it reads a directory, it lists it again.

@@ -40,7 +40,7 @@ class RawImage(FileRecords):
     ) -> tuple[Oversize | Gap, int]:
         header = self.header(position)
         if header is None or size > self.limit or not _is_likely(header, self.source):
-            return behind.unframed(position, limit, "cut-short", window)
+            return behind.measure_gap(position, limit, "cut-short", window)
         return super()._large(position, size, limit, behind, window)
 
 
@@ -76,7 +76,9 @@ class _Anywhere(AfterDamage):
             self._torn.append(header)
         return self.search(header.position(0), limit, "crc-mismatch", header, b"", window)
 
-    def unframed(self, position: int, limit: int, reason: str, window: Window) -> tuple[Gap, int]:
+    def measure_gap(
+        self, position: int, limit: int, reason: str, window: Window
+    ) -> tuple[Gap, int]:
         return self.search(position, limit, reason, None, b"", window)
 
     def is_right(self, position: int, end: int, window: Window) -> bool:

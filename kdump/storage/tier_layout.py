@@ -148,7 +148,7 @@ def _name_inside(base: int, what: str | None, following: int | None) -> str | No
     return f"{base:0{names.DIGITS}d}.{what}"
 
 
-def holds_tiered(folder: str, entries: Iterable[str]) -> bool:
+def is_tiered(folder: str, entries: Iterable[str]) -> bool:
     """Whether a directory is named as one of tiered storage, and has files of it."""
     return _place(folder) is not None and any(map(_file, entries))
 

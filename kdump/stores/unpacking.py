@@ -207,7 +207,7 @@ class Unpacker:
                     members[name] = self._of_tar_member(path, file, entry, size, problems)
         except (TarDamage, TooLargeError) as error:
             problems.append(f"{error}; reading what comes before it")
-        return _note_left_out(members, left_out, notes)
+        return _note_omitted(members, left_out, notes)
 
     def _of_tar_member(
         self, path: str, file: IO[bytes], entry: Entry, size: int, problems: list[str]
@@ -262,7 +262,7 @@ class Unpacker:
                     if not _is_of_a_library(error):
                         raise
                     problems.append(f"{name} is left out: {error}")
-        return _note_left_out(members, left_out, notes)
+        return _note_omitted(members, left_out, notes)
 
     def _of_zip_member(self, path: str, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Member:
         if info.compress_type == zipfile.ZIP_LZMA:
@@ -381,9 +381,7 @@ def _check_dictionary(path: str, info: zipfile.ZipInfo) -> None:
             raise zipfile.BadZipFile(words)
 
 
-def _note_left_out(
-    members: dict[str, Member], left_out: int, notes: list[str]
-) -> dict[str, Member]:
+def _note_omitted(members: dict[str, Member], left_out: int, notes: list[str]) -> dict[str, Member]:
     """Note how much was left out, and leave out what stands where a directory is needed."""
     above = {path.rpartition("/")[0] for path in members}
     for path in list(above):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 
-def test_the_examples_pass_pyright_and_mypy() -> None:
+def test_examples_pass_pyright_and_mypy() -> None:
     pytest.importorskip("basedpyright")
     pytest.importorskip("mypy")
     tool = Path(__file__).parents[2] / "tools" / "typed_examples.py"

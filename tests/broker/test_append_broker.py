@@ -112,7 +112,7 @@ class ExpectedTopic:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_random_sets_as_the_broker_answers(
+def test_random_sets_get_the_answers_of_the_broker(
     version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     release = tuple(map(int, version.split(".")))

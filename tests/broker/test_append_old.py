@@ -42,7 +42,7 @@ def sent_bytes(one: dict[str, Any], version: Version) -> bytes:
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_recorded_appends(name: str) -> None:
+def test_recorded_appends_are_reproduced(name: str) -> None:
     recorded = json.loads(
         lzma.decompress(find_expected(f"old/{name}.clean.answers.json.xz").read_bytes())
     )

@@ -82,7 +82,7 @@ def differs(answer: Json, got: Answer | RefusedError, *, follower: bool) -> bool
     )
 
 
-def test_random_sets_as_the_brokers_classes_store_them() -> None:
+def test_random_sets_are_stored_as_by_the_broker() -> None:
     classes = oracle()
     different, stored = [], 0
     for number in range(COUNT):

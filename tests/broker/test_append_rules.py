@@ -69,7 +69,9 @@ ERRORS: list[tuple[bytes, dict[str, str], dict[Version, str | None]]] = [
 
 
 @each(("data", "config", "expected"), ERRORS)
-def test_errors(data: bytes, config: dict[str, str], expected: dict[Version, str | None]) -> None:
+def test_refused_appends_have_the_error_of_the_broker(
+    data: bytes, config: dict[str, str], expected: dict[Version, str | None]
+) -> None:
     found = {version: store(data, version, config) for version in expected}
     assert expected == {
         version: None if isinstance(one, StoredRun) else one for version, one in found.items()

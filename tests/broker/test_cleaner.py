@@ -40,7 +40,7 @@ def test_checkpoint_outside_the_log_is_reset(
     assert log(checkpoint=checkpoint, log_start=5).first_dirty() == (first, forced)
 
 
-def test_the_segment_of_the_first_dirty_offset_counts_as_clean_and_dirty() -> None:
+def test_segment_of_the_first_dirty_offset_counts_as_clean_and_dirty() -> None:
     choice = log(checkpoint=15).choice(settings(), NOW)
     assert (choice.clean_bytes, choice.dirty_bytes) == (200, 200)
 
@@ -52,7 +52,7 @@ def test_ratio_must_be_exceeded(ratio: float, cleanable: bool) -> None:
     assert choice.cleanable is cleanable
 
 
-def test_a_last_stable_offset_inside_a_segment_ends_a_round_at_its_base() -> None:
+def test_round_ends_at_the_base_of_the_last_stable_segment() -> None:
     choice = log(last_stable_offset=15).choice(settings(), NOW)
     assert (choice.first_uncleanable_offset, choice.end_offset) == (15, 10)
     assert choice.dirty_bytes == 100
@@ -79,7 +79,7 @@ def test_min_lag_overrides_max_lag() -> None:
     assert log().due_ms(both, NOW) == NOW + DAY_MS
 
 
-def test_first_batches_without_a_time_do_not_count_for_max_lag() -> None:
+def test_max_lag_ignores_first_batches_without_a_timestamp() -> None:
     untimed = [Facts(base, 100, NOW, -1) for base in (0, 10)]
     strict = settings(min_cleanable_dirty_ratio=1.0, max_compaction_lag_ms=1)
     assert not log(segments=untimed).choice(strict, NOW + DAY_MS).cleanable

@@ -103,7 +103,7 @@ def draw_question(rng: random.Random, directory: Path, *, transactions: bool) ->
 
 @pytest.mark.fuzz
 @each("seed", SEEDS)
-def test_cleaning_as_a_broker(tmp_path: Path, seed: int) -> None:
+def test_cleaning_matches_the_broker(tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
     directory = tmp_path / "t-0"
     transactions = make_directory(rng, seed, directory)

@@ -59,7 +59,7 @@ def changed(at: int, value: int) -> bytes:
         (control(payload=USUAL, records_count=1, attributes=0x31), None),
     ],
 )  # fmt: skip
-def test_first_record(found: Control, expected: Control | None) -> None:
+def test_first_record_gives_the_control_type(found: Control, expected: Control | None) -> None:
     if expected is None:
         assert (found.kind, found.problem) == (None, "record")
         assert found.reason not in (reasons.END, reasons.FULL)

@@ -107,7 +107,7 @@ def test_rows_name_their_source() -> None:
         assert row["segment"] == max(base for base in bases if base <= row["offset"])
 
 
-def test_without_visible_everything_on_disk_is_shown() -> None:
+def test_dump_shows_everything_on_disk_by_default() -> None:
     """Control records, aborted data, and what lies before the log start."""
     copy = copy_of("clean")
     shown = {}

@@ -111,7 +111,7 @@ def test_records_of_wrong_produce_requests(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["v0-0822", "v0-0901"])
-def test_inner_checksums_are_judged_as_the_consumer_did(name: str) -> None:
+def test_inner_checksums_are_judged_as_by_the_consumer(name: str) -> None:
     theirs = answers(name)["records_after_bad_appends"]["bad-0"]
     wrong = [record["offset"] for record in theirs if not record["crc_ok"]]
     _, found = run_dump(corpus(f"old/{name}.clean") / "data" / "bad-0")
@@ -119,7 +119,7 @@ def test_inner_checksums_are_judged_as_the_consumer_did(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["v0-0822", "v0-0901"])
-def test_any_magic_over_the_oldest_layout_is_read_and_named(name: str) -> None:
+def test_any_magic_over_the_oldest_layout_is_decoded(name: str) -> None:
     rows, found = run_dump(corpus(f"old/{name}.clean") / "data" / "bad-0")
     assert Counter(row["magic"] for row in rows) == {0: len(rows) - 2, 2: 1, 5: 1}
     assert [one.actual for one in found if one.code == "magic-unknown"] == [2, 5]

@@ -11,7 +11,7 @@ MODES = {"deep": (), "shallow": ("--batches",), "plain": ("--entries",)}
 
 
 @pytest.mark.parametrize("copy", ["clean", "live", "killed", "recovered"])
-def test_text_is_the_tools(copy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_equals_the_output_of_the_tool(copy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     data = corpus(f"modern/data/{copy}").resolve()
     texts = find_expected(f"modern/{copy}/dumplogsegments")
     monkeypatch.chdir(data)
@@ -36,7 +36,7 @@ def test_text_is_the_tools(copy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert compared > 500
 
 
-def test_whole_directory_is_its_files_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_directory_is_dumped_file_by_file_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     data = corpus("modern/data/clean")
     monkeypatch.chdir(data / "d1")
     result = run("dump", "--format", "kafka", "--batches", "headers_all-0")

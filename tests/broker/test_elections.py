@@ -19,7 +19,7 @@ def test_newer_epoch_outranks_a_higher_log_end() -> None:
     assert Position(3, 100) < Position(3, 101)
 
 
-def test_newer_snapshot_empties_the_log() -> None:
+def test_newer_snapshot_replaces_the_log() -> None:
     log = [(2, 0)]
     assert raft_position(log, 50, [(2, 40), (1, 10)]) == (Position(2, 50), False)
     assert raft_position(log, 50, [(2, 50)]) == (Position(2, 50), False)
@@ -35,7 +35,7 @@ def test_newer_snapshot_empties_the_log() -> None:
      ([(2, 11), (2, 9)], 3, True), ([(2, 11), (3, 1)], 3, False), ([(2, 1), (2, 1)], 5, True),
      ([(2, 1)], 4, False)],
 )  # fmt: skip
-def test_elected_by_more_than_half(
+def test_leader_needs_more_than_half_of_the_votes(
     others: list[tuple[int, int]], voters: int, elected: bool
 ) -> None:
     candidate = Position(2, 10)
@@ -69,7 +69,7 @@ def count_common(one: Log, other: Log) -> int:
     return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
-def test_logs_without_epochs_are_cut_to_the_shorter() -> None:
+def test_logs_without_epochs_are_truncated_to_the_shorter() -> None:
     assert cut_point([], 10, [], 7) == 7
     assert cut_point([(1, 0)], 10, [], 12) == 10
 

@@ -175,7 +175,7 @@ def test_records_lost_by_each_choice(cases: list[Path], topic: str) -> None:
     assert stake > len(cases) // 3
 
 
-def test_whom_controllers_elect(cases: list[Path], tmp_path: Path) -> None:
+def test_elected_leaders_match_the_controllers(cases: list[Path], tmp_path: Path) -> None:
     draw, elected = random.Random(SEED), 0
     for case in draw.sample(cases, min(ELECTIONS, len(cases))):
         nodes = tuple(sorted(draw.sample(NODES, draw.choice((2, 2, 3)))))

@@ -121,7 +121,7 @@ def settle(broker: Broker, topics: list[str]) -> None:
         sleep(4)
 
 
-def test_bytes_and_aborted_transactions(broker: Broker, tmp_path: Path) -> None:
+def test_bytes_and_aborted_transactions_match_the_broker(broker: Broker, tmp_path: Path) -> None:
     tier = None if broker.version == "2.8.2" else str(tmp_path / "remote")
     more = [] if tier is None else ["--tier", tier]
     done = broker.run("start", "--version", broker.version, "--owner", str(os.getpid()), *more)

@@ -124,7 +124,7 @@ def test_time_entries_and_the_last_one(
         ),
     ],
 )
-def test_time_entry_that_would_fall(
+def test_falling_time_entry_is_not_written(
     offsets: tuple[int, ...], times: tuple[int, ...], words: str
 ) -> None:
     """An entry is due at each second batch; the slot for it is asked for first."""
@@ -137,7 +137,7 @@ def test_time_entry_that_would_fall(
         assert isinstance(refusal, InvalidOffsetError) == (most == 10_000)
 
 
-def test_last_time_entry_that_would_fall() -> None:
+def test_falling_last_time_entry_is_not_written() -> None:
     log = b"".join(map(at, (0, 1, 10, 3), (0, 0, 5, 9)))
     entries = entries_of(log, interval=SIZE)[0]
     assert not entries.finish()
@@ -183,7 +183,7 @@ def test_first_reason_at_an_entry_that_would_not_rise(
     assert str(entries.refusal(rows, row)) == words.format(2 * SIZE)
 
 
-def test_first_offsets_are_indexed_before_2_0() -> None:
+def test_brokers_before_2_0_index_first_offsets() -> None:
     log = at(0) + at(1, count=3) + at(1, count=4)
     for broker, indexed, falls in (((1, 1), [1], "1 to 1"), ((2, 0), [3, 4], None)):
         entries, rows, row, reason = entries_of(log, broker)

@@ -144,7 +144,7 @@ def test_segment_without_time_entry_uses_file_time(partition: Partition) -> None
     assert view.steps[1].details["largest_timestamp_ms"] == 0
 
 
-def test_only_offsets_from_the_log_start_on(partition: Partition) -> None:
+def test_offsets_below_the_log_start_are_not_returned(partition: Partition) -> None:
     """Before 0.11 a log started with its first segment."""
     partition.checkpoint("log-start", 4)
     expected = TimeAnswer(4, T0 + 40, 5, 0, None, OffsetPosition(3, SIZE), 2 * SIZE, 2)

@@ -73,7 +73,7 @@ def bases(loading: LogLoader) -> list[int]:
     ("point", "recovered"),
     [(0, [0, 3, 6]), (2, [0, 3, 6]), (3, [3, 6]), (5, [3, 6]), (6, [6]), (99, [6])],
 )
-def test_recovery_from_the_segment_of_its_point_on(
+def test_recovery_starts_at_the_segment_of_the_recovery_point(
     partition: Partition, point: int, recovered: list[int]
 ) -> None:
     for base in (0, 3, 6):
@@ -105,7 +105,7 @@ def test_truncation_deletes_later_segments(partition: Partition) -> None:
     assert sorted(found.files.snapshots.kept) == [1]
 
 
-def test_an_emptied_segment_has_a_reason(partition: Partition) -> None:
+def test_emptied_segment_has_a_reason(partition: Partition) -> None:
     partition.segment(0, at(0, 3))
     partition.segment(3, at(3), at(5), at(4))
     partition.segment(6, at(6))
@@ -126,7 +126,9 @@ def test_an_emptied_segment_has_a_reason(partition: Partition) -> None:
         (NEW, "the offset index is missing"),
     ],
 )
-def test_missing_offset_index(partition: Partition, broker: Version, rebuilt: str | None) -> None:
+def test_missing_offset_index_is_rebuilt(
+    partition: Partition, broker: Version, rebuilt: str | None
+) -> None:
     partition.segment(0, message(0), message(1, crc=1), index=None)
     partition.segment(2, message(2))
     found = partition.started(CLEAN, broker)
@@ -223,7 +225,9 @@ def test_partition_without_a_segment(partition: Partition) -> None:
 
 @pytest.mark.parametrize("stop", [UNCLEAN, CLEAN])
 @pytest.mark.parametrize("low", [0, 2])
-def test_segment_that_is_split(partition: Partition, low: int, stop: Stop) -> None:
+def test_oversized_offset_range_splits_the_segment(
+    partition: Partition, low: int, stop: Stop
+) -> None:
     """It is split where recovery meets the offset; a part of another base takes the name along."""
     index = b"" if stop is UNCLEAN else None
     partition.segment(0, at(low), at(FAR), at(FAR + 1), index=index)

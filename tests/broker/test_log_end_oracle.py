@@ -28,7 +28,7 @@ def start_broker(directory: Path, *, clean: bool) -> int | None:
 
 @each("wild", [ABSURD, -ABSURD])
 @each("profile", PROFILES if LONG else PROFILES[:3])
-def test_forecast_and_remedies(tmp_path: Path, profile: str, wild: int) -> None:
+def test_forecast_and_remedies_match_the_broker(tmp_path: Path, profile: str, wild: int) -> None:
     directory = tmp_path / "t-0"
     options = {"segmentBytes": 100_000, "batches": 60, "indexIntervalBytes": INTERVAL}
     oracle().make(profile, 11, directory, **options)

@@ -24,7 +24,7 @@ from kdump.storage.source import Source
 
 
 @each("above", [-1, 0, 1, 12])
-def test_an_end_that_an_int_cannot_hold(above: int, tmp_path: Path) -> None:
+def test_end_beyond_int32_is_refused(above: int, tmp_path: Path) -> None:
     """Before 1.1.1 the position, the twelve bytes of offset and size, and the size are added."""
     one = batch([record()])
     size = MAX_INT32 - len(one) - 12 + above
@@ -127,7 +127,7 @@ def test_end_and_reason_of_a_checked_read(
 
 
 @pytest.mark.parametrize("tail", [0, 2 * BLOCK_BYTES])
-def test_a_checked_reading_and_a_size_that_wraps(tail: int, tmp_path: Path) -> None:
+def test_checked_read_survives_a_size_that_overflows(tail: int, tmp_path: Path) -> None:
     size = MAX_INT32 - len(ONE) - 11
     with write_log(tmp_path, ONE, struct.pack(">qi", 1, size), bytes(20 + tail)) as source:
         for broker, start, wraps in (
@@ -142,7 +142,7 @@ def test_a_checked_reading_and_a_size_that_wraps(tail: int, tmp_path: Path) -> N
                 assert entries.why == CUT or broker == OLD
 
 
-def test_only_a_part_of_a_file_is_read(tmp_path: Path) -> None:
+def test_part_of_a_file_is_read_alone(tmp_path: Path) -> None:
     with write_log(tmp_path, ONE, TWO, BROKEN) as source:
         entries = Entries(source, NEW, len(ONE), len(ONE + TWO))
         (run,) = entries.read_sound(MAX_INT32)

@@ -25,6 +25,6 @@ def test_log_start(tmp_path: Path, text: str | None, start: int) -> None:
     assert log_start(10, LogDir.open(str(tmp_path)), "t", 0) == start
 
 
-def test_without_a_data_directory_the_first_base_is_all_there_is() -> None:
+def test_log_start_is_the_first_base_without_a_data_directory() -> None:
     assert log_start(10, None, "t", 0) == 10
     assert log_start(10, None, None, None) == 10

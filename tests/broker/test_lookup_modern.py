@@ -48,7 +48,7 @@ def views(state: str, isolation: str, answers: dict[str, Any]) -> Any:
 
 @pytest.mark.parametrize("isolation", ISOLATIONS)
 @pytest.mark.parametrize("state", STATES)
-def test_special_offsets(state: str, isolation: str) -> None:
+def test_special_offsets_match_the_broker(state: str, isolation: str) -> None:
     answers = read_recorded(state, "offsets.json")
     asked: Counter[str] = Counter()
     committed = isolation == "read_committed"
@@ -70,7 +70,7 @@ def test_special_offsets(state: str, isolation: str) -> None:
 
 @pytest.mark.parametrize("isolation", ISOLATIONS)
 @pytest.mark.parametrize("state", STATES)
-def test_offsets_for_times(state: str, isolation: str) -> None:
+def test_offsets_for_times_match_the_broker(state: str, isolation: str) -> None:
     answers = read_recorded(state, "offsets_for_times.json.gz")
     asked = 0
     for partition, view in views(state, isolation, answers):
@@ -82,7 +82,7 @@ def test_offsets_for_times(state: str, isolation: str) -> None:
 
 @pytest.mark.parametrize("isolation", ISOLATIONS)
 @pytest.mark.parametrize("state", STATES)
-def test_first_record_after_a_seek(state: str, isolation: str) -> None:
+def test_first_record_after_a_seek_matches_the_consumer(state: str, isolation: str) -> None:
     answers = read_recorded(state, "seeks.json.gz")
     asked = 0
     for partition, view in views(state, isolation, answers):

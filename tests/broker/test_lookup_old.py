@@ -70,7 +70,7 @@ def newest_ms(answers: Json) -> int:
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_offsets_by_file_time(name: str) -> None:
+def test_offsets_by_file_time_match_the_broker(name: str) -> None:
     differences = []
     asked = 0
     for partition, view, answers in views(name):
@@ -86,7 +86,7 @@ def test_offsets_by_file_time(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_offsets_by_record_time(name: str) -> None:
+def test_offsets_by_record_time_match_the_broker(name: str) -> None:
     differences = []
     asked: Counter[int] = Counter()
     for partition, view, answers in views(name):
@@ -104,7 +104,7 @@ def test_offsets_by_record_time(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_first_entry_of_a_fetch(name: str) -> None:
+def test_first_entry_of_a_fetch_matches_the_broker(name: str) -> None:
     differences = []
     asked: Counter[str] = Counter()
     for partition, view, answers in views(name):
@@ -154,7 +154,7 @@ def same_entry(view: PartitionView, found: FetchStart, one: Json) -> bool:
 
 
 @pytest.mark.parametrize("name", PRE08)
-def test_bytes_of_a_fetch_of_0_7(name: str) -> None:
+def test_bytes_of_a_fetch_of_0_7_match_the_broker(name: str) -> None:
     answers = read_recorded(name)["answers"]
     differences = []
     asked: Counter[str] = Counter()
@@ -185,7 +185,7 @@ def test_archives_keep_file_times_finer_than_seconds(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_bytes_of_a_fetch(name: str) -> None:
+def test_bytes_of_a_fetch_match_the_broker(name: str) -> None:
     differences = []
     asked: Counter[str] = Counter()
     for partition, view, answers in views(name):

@@ -150,7 +150,7 @@ def allowed(partition: Partition, *numbers: int) -> set[str]:
     return {*files, RECOVERY_POINTS}
 
 
-def test_an_offset_is_found_with_a_few_pages(
+def test_offset_lookup_reads_a_few_pages(
     partition: Partition, reads: Counter[str], stopped: str
 ) -> None:
     offset = partition.bases[400] + 777 * RECORDS + 5
@@ -164,7 +164,7 @@ def test_an_offset_is_found_with_a_few_pages(
     assert reads.total() < 1 << 20
 
 
-def test_a_time_is_found_with_a_few_pages_and_the_last_slots(
+def test_time_lookup_reads_a_few_pages_and_the_last_slots(
     partition: Partition, reads: Counter[str], stopped: str
 ) -> None:
     offset = partition.bases[400] + 777 * RECORDS + 5

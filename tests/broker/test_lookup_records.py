@@ -102,7 +102,7 @@ def test_records_of_an_entry(
     segment.close()
 
 
-def test_old_messages_in_a_wrapper_have_no_times(tmp_path: Path) -> None:
+def test_old_messages_in_a_wrapper_have_no_timestamps(tmp_path: Path) -> None:
     segment = segment_of(tmp_path, wrapper(OLD, 2, magic=0))
     assert [*records_at(segment, 0)] == [(0, -1), (1, -1), (2, -1)]
 

@@ -37,7 +37,7 @@ def fetch_position(
         return None if found is None else found.position
 
 
-def test_of_a_batch_written_twice_the_second_is_served(tmp_path: Path) -> None:
+def test_second_copy_of_a_repeated_batch_is_served(tmp_path: Path) -> None:
     log = log_of(tmp_path / "t-0", (0, 9), (10, 19), (10, 19), (20, 29))
     size = len(batch(0, 9))
     assert fetch_position(log, 12) == 2 * size
@@ -45,7 +45,7 @@ def test_of_a_batch_written_twice_the_second_is_served(tmp_path: Path) -> None:
     assert fetch_position(log, 12, BY_LAST_OFFSETS) == size
 
 
-def test_a_batch_that_starts_lower_hides_the_one_before(tmp_path: Path) -> None:
+def test_batch_with_a_lower_offset_hides_the_batch_before(tmp_path: Path) -> None:
     log = log_of(tmp_path / "t-0", (0, 9), (10, 19), (5, 8), (20, 29))
     behind = 2 * len(batch(0, 9)) + len(batch(5, 8))
     assert fetch_position(log, 12) == behind
@@ -64,7 +64,7 @@ def test_next_header_is_read(tmp_path: Path) -> None:
     assert fetch_position(log, 400) == fetch_position(log, 400, BY_LAST_OFFSETS, as_is=True)
 
 
-def test_a_wrapper_is_opened_for_its_base_offset(tmp_path: Path) -> None:
+def test_wrapper_is_opened_for_its_base_offset(tmp_path: Path) -> None:
     inner = [builders.message(at) for at in range(3)]
     sound = builders.wrapper(inner, 2)
     broken = builders.wrapper(inner, 5, compress=lambda plain: plain)
@@ -90,7 +90,7 @@ def test_truncated_header_fails_only_searches_that_reach_it(tmp_path: Path) -> N
         assert (found.position, found.scanned) == (0, 1)
 
 
-def test_entries_are_counted_from_where_the_search_began(tmp_path: Path) -> None:
+def test_entries_are_counted_from_the_start_of_the_search(tmp_path: Path) -> None:
     """In the oldest brokers' search, too, which reads twelve bytes of each."""
     log = b"".join(builders.message(at) for at in range(5))
     path = tmp_path / f"{0:020d}.log"

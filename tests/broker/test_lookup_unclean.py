@@ -93,7 +93,7 @@ def test_segments_after_the_requested_one_are_not_read(partition: Path) -> None:
         assert view.steps[0].step == "recovery"
 
 
-def test_a_segment_without_an_index_is_cut_alone(partition: Path) -> None:
+def test_segment_without_an_index_is_truncated_alone(partition: Path) -> None:
     (partition.parent / ".kafka_cleanshutdown").touch()
     file(partition, 0, "index").unlink()
     flip_in_the_middle(file(partition, 0, "log"))
@@ -123,7 +123,7 @@ def test_failed_start_is_an_answer_without_a_scan(partition: Path) -> None:
     assert rows[0].fields["scan_offset"] is None
 
 
-def test_a_part_named_as_the_split_segment_is_not_served(partition: Path) -> None:
+def test_part_with_the_name_of_the_split_segment_is_not_served(partition: Path) -> None:
     """The start takes it out of the log with the old segment (R15); its file is read next time."""
     base, far = 100, 1 << 32
     log = b"".join(batch([record()], base_offset=at) for at in (base, 40, far))

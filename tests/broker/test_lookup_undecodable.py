@@ -71,7 +71,7 @@ TARGETS = (T0 - 1, T0, T0 + 1, T0 + 1000, T0 + 1500, T0 + 2000, T0 + 2001, -3)[:
 
 @each("codec", CODECS)
 @each("count", [-1, 0, 2, 4])
-def test_a_count_that_is_not_that_of_the_records(tmp_path: Path, codec: str, count: int) -> None:
+def test_wrong_record_count_matches_the_broker(tmp_path: Path, codec: str, count: int) -> None:
     judge = oracle()
     log = make_entry(judge, tmp_path / "t-0", codec, 2)
     log.write_bytes(declare_count(log.read_bytes(), count))
@@ -91,7 +91,9 @@ def test_bytes_after_the_records(tmp_path: Path, codec: str, tail: bytes) -> Non
 
 @each("magic", [0, 1, 2])
 @each("codec", CODECS)
-def test_a_broken_stream_under_a_good_checksum(tmp_path: Path, codec: str, magic: int) -> None:
+def test_broken_stream_with_a_valid_checksum_matches_the_broker(
+    tmp_path: Path, codec: str, magic: int
+) -> None:
     if codec == "zstd" and magic < 2:
         pytest.skip("zstd is of magic 2")
     judge = oracle()

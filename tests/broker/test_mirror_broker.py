@@ -103,9 +103,7 @@ def mirror_maker(
         maker.wait(120)
 
 
-def test_a_mirror_is_as_mirror_maker_made_it(
-    brokers: tuple[Broker, Broker], tmp_path: Path
-) -> None:
+def test_mirror_of_mirror_maker_is_sound(brokers: tuple[Broker, Broker], tmp_path: Path) -> None:
     east, west = brokers
     transaction = {"op": "txn", "topic": "pay", "txn": "t1", "end": "commit"}
     east.ask(
@@ -190,7 +188,9 @@ def count_mirrored(here: list[tuple[int, str]], there: list[tuple[int, str]]) ->
     return counts
 
 
-def test_a_mirror_with_gaps_and_copies(brokers: tuple[Broker, Broker], tmp_path: Path) -> None:
+def test_gaps_and_copies_in_a_mirror_are_reported(
+    brokers: tuple[Broker, Broker], tmp_path: Path
+) -> None:
     """A compacted source, aborted transactions, retention, a worker that is killed and goes on."""
     east, west = brokers
     for broker in brokers:

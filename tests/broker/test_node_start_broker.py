@@ -43,7 +43,9 @@ def _box() -> None:
     ("broken", "version"),
     [pytest.param(*each, id=f"{each[0].file_name}-{each[1]}") for each in _DRAWN],
 )
-def test_foretold_as_the_broker_does(broken: Fault, version: str, tmp_path: Path) -> None:
+def test_prediction_matches_the_start_of_the_broker(
+    broken: Fault, version: str, tmp_path: Path
+) -> None:
     if broken.needs_root and (os.geteuid() != 0 or shutil.which("capsh") is None):
         pytest.skip("needs root, and capsh to take its rights away")
     node = unpack_node(version, broken.directories, tmp_path / "node")

@@ -36,7 +36,9 @@ def test_retention_by_version(version: Version, days: int) -> None:
         ({"empty_since_ms": 150, "stated_ms": 104}, 104, 104),
     ],
 )
-def test_expiry(changed: dict[str, int | bool], before: int, since: int | None) -> None:
+def test_offsets_expire_as_in_the_broker(
+    changed: dict[str, int | bool], before: int, since: int | None
+) -> None:
     kept = KEPT._replace(**changed)  # type: ignore[arg-type]
     assert expiry_ms(kept, 10, (2, 0)) == before
     assert expiry_ms(kept, 10, (2, 1)) == since

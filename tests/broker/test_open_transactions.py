@@ -65,7 +65,7 @@ def test_batches_before_the_snapshot_are_counted(tmp_path: Path) -> None:
     assert firsts(here(path)) == {8: (2, 6)}
 
 
-def test_log_before_what_is_open_at_the_snapshot_is_not_read(tmp_path: Path) -> None:
+def test_log_before_the_first_open_transaction_is_not_read(tmp_path: Path) -> None:
     path = write_log(tmp_path, {0: FIRST, 6: SECOND})
     snapshot_of(path, 6).write_bytes(snapshot((9, 0, 1, 5, 0, TIME, NONE, NONE)))
     log_of(path, 0).write_bytes(b"")
@@ -81,7 +81,7 @@ def test_first_batches_that_were_deleted_are_not_counted(tmp_path: Path) -> None
     assert found.last_stable_offset == 4
 
 
-def test_as_of_a_time(tmp_path: Path) -> None:
+def test_open_transactions_are_those_at_the_time(tmp_path: Path) -> None:
     """Batches and markers that were written later are not there."""
     path = write_sound(tmp_path)
     assert firsts(here(path, TIME - 1)) == {}

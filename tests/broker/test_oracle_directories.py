@@ -140,7 +140,7 @@ def test_aborted_transactions_and_last_stable_offset(
 
 @each("seed", SEEDS)
 @each("profile", ["leader-v1", "mixed-all", "txn", "huge-offsets"])
-def test_ranges_start_where_the_broker_would(tmp_path: Path, profile: str, seed: int) -> None:
+def test_ranges_start_where_the_broker_starts(tmp_path: Path, profile: str, seed: int) -> None:
     """The first record of a range is the first at or after the offset that a fetch hands out."""
     asked, directory = make_directory(tmp_path, profile, seed)
     every, _ = run_dump(directory)

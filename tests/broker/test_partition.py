@@ -219,7 +219,7 @@ def test_steps_of_a_recovery(partition: Partition) -> None:
     assert view.log_end == 2
 
 
-def test_indexes_are_rebuilt_with_the_brokers_settings(partition: Partition) -> None:
+def test_indexes_are_rebuilt_with_the_settings_of_the_broker(partition: Partition) -> None:
     unclean(partition)
     for interval, entry in ((0, OffsetPosition(5, 2 * SIZE)), (SIZE, OffsetPosition(5, 2 * SIZE)),
                             (2 * SIZE, None)):  # fmt: skip
@@ -243,7 +243,7 @@ def test_segments_after_an_unclean_stop(partition: Partition) -> None:
     assert old._log_end == 14
 
 
-def test_partition_that_a_start_deletes(partition: Partition) -> None:
+def test_deleted_partition_is_not_served(partition: Partition) -> None:
     partition.checkpoint("log-start", 20)
     for broker, empty, end in ((NEWEST, True, 20), ((2, 2), False, 14)):
         view = partition.view(broker)

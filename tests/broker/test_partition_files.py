@@ -54,7 +54,7 @@ EVERY = {"LOG", "OFFSET_INDEX", "TIME_INDEX"}
         ((3, 0), {"LOG+", "OFFSET_INDEX+"}, False),
     ],
 )
-def test_swapped_log_and_its_index(
+def test_swapped_log_replaces_its_index_too(
     broker: Version, left: set[str], waits: bool, tmp_path: Path
 ) -> None:
     swap = names_of(10, ".swap", ("log", "index"))
@@ -83,7 +83,7 @@ def test_swapped_index_alone(broker: Version, left: set[str], tmp_path: Path) ->
     assert (files.swapped, files.swaps, files.replaced) == ([], {}, [])
 
 
-def test_swap_of_a_segment_that_is_not_there(tmp_path: Path) -> None:
+def test_swap_without_its_segment_is_renamed(tmp_path: Path) -> None:
     for broker, bases in (((0, 8, 2), [0, 10]), ((2, 8), [0]), ((3, 0), [0, 10])):
         files = files_in(tmp_path / "t-0", broker, *names_of(0), "10.log.swap")
         assert (files.bases(), files.swapped) == (bases, [10])
@@ -93,7 +93,7 @@ def test_swap_of_a_segment_that_is_not_there(tmp_path: Path) -> None:
     ("broker", "swapped"),
     [((0, 10), [3, 5, 7]), ((1, 1), [3, 5, 7]), ((2, 0), [3]), ((3, 0), [3]), ((4, 1), [3])],
 )
-def test_swaps_of_a_split_that_did_not_end_go(
+def test_swaps_of_an_unfinished_split_are_deleted(
     broker: Version, swapped: list[int], tmp_path: Path
 ) -> None:
     """Those at or above the least that was still being cleaned, since segments are split (R15)."""

@@ -42,7 +42,7 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-def test_after_a_clean_stop_a_segment_is_settled_alone(path: Path) -> None:
+def test_clean_stop_settles_a_segment_alone(path: Path) -> None:
     start = open_partition(path, CLEAN)
     assert sorted(start.segments) == [0, 2, 4, 6]
     assert not start.settle(4)
@@ -58,7 +58,7 @@ def test_after_a_clean_stop_a_segment_is_settled_alone(path: Path) -> None:
     assert not start.is_settled(3)
 
 
-def test_after_an_unclean_stop_those_before_are_recovered_first(path: Path) -> None:
+def test_unclean_stop_recovers_earlier_segments_first(path: Path) -> None:
     start = open_partition(path, Stop(clean=False, recovery_point=3))
     assert not start.settle(0)
     assert (start.recovered, start.is_settled(0), start.is_settled(2)) == ([], True, False)
@@ -96,7 +96,7 @@ def test_failed_start_is_retried(path: Path) -> None:
 
 
 @pytest.mark.parametrize("stop", [CLEAN, UNCLEAN])
-def test_a_split(path: Path, stop: Stop) -> None:
+def test_split_segment_is_settled(path: Path, stop: Stop) -> None:
     write(path, 6, at(6), at(FAR), index=b"" if stop is UNCLEAN else None)
     if stop is CLEAN:
         (path / f"{6:020}.index").unlink()

@@ -56,7 +56,7 @@ def read_consumed(state: str) -> dict[str, list[dict[str, Any]]]:
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_records_are_the_consumers(state: str) -> None:
+def test_records_equal_those_of_the_consumer(state: str) -> None:
     data = corpus(f"old/v07-072.{state}") / "data"
     told = read_consumed(state)
     directories = sorted(path for path in data.iterdir() if path.is_dir())
@@ -82,7 +82,7 @@ def test_records_are_the_consumers(state: str) -> None:
 
 
 @pytest.mark.parametrize("state", ["damaged-marker.before", "damaged-unclean.before"])
-def test_each_damage_is_one_finding(state: str) -> None:
+def test_each_damage_has_one_finding(state: str) -> None:
     data = corpus(f"old/v07-072.{state}") / "data"
     seen = set()
     for directory in sorted(path for path in data.iterdir() if path.is_dir()):

@@ -96,7 +96,7 @@ def log_sizes(sizes: dict[str, int], partition: str) -> dict[int, int]:
 
 @each("case", CASES)
 @each("disk", ["d1", "d2"])
-def test_modern_starts(case: str, disk: str) -> None:
+def test_predictions_match_modern_starts(case: str, disk: str) -> None:
     predicted = rows(corpus(f"modern/recovery/{case}/before") / disk, MODERN)
     latest = load_json(recorded_path(case, "answers") / "offsets.json")
     before_damage = load_json(recorded_path("answers-before-damage", "offsets.json"))
@@ -143,7 +143,7 @@ def _check_left(row: Fields, left: dict[int, int], partition: str) -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_modern_refusals(case: str, tmp_path: Path) -> None:
+def test_predictions_match_modern_refusals(case: str, tmp_path: Path) -> None:
     """Each directory over which the whole broker gave up, back in its place."""
     damage = load_json(recorded_path(case, "damage.json"))
     fatal = {topic: item for topic, item in damage.items() if item.get("fatal")}
@@ -172,7 +172,7 @@ def test_modern_refusals(case: str, tmp_path: Path) -> None:
         assert f"{topic}-0" in str(stopped.fields["reason"])
 
 
-def test_torn_metadata_log() -> None:
+def test_torn_metadata_log_is_predicted() -> None:
     """Here the metadata log is at hand, so that strays are known: there are none."""
     root = corpus("modern/extras/metadata-torn-before")
     extras = find_shared()
@@ -195,7 +195,7 @@ def test_torn_metadata_log() -> None:
                 assert row["log_end_after"] == answers[name]["latest"]["offset"], name
 
 
-def test_partition_the_cluster_never_heard_of(tmp_path: Path) -> None:
+def test_partition_unknown_to_the_cluster_is_predicted(tmp_path: Path) -> None:
     source = corpus("modern/extras/metadata-torn-before") / "d1"
     root = tmp_path / "d1"
     shutil.copytree(source, root)
@@ -225,7 +225,9 @@ def old_settings(of_broker: dict[str, str]) -> Settings:
 
 @each(("name", "broker"), OLD)
 @each("run", ["unclean", "full", "marker"])
-def test_old_starts(name: str, broker: tuple[int, ...], run: str, tmp_path: Path) -> None:
+def test_predictions_match_old_starts(
+    name: str, broker: tuple[int, ...], run: str, tmp_path: Path
+) -> None:
     told = load_json(find_expected(f"old/{name}.{run}.after.answers.json.xz"))
     left_out = set(told["left_out"] or [])
     root = tmp_path / "data"
@@ -246,7 +248,7 @@ def test_old_starts(name: str, broker: tuple[int, ...], run: str, tmp_path: Path
         assert set(row["indexes_rebuilt"]) == rebuilt_in(told_of), partition
 
 
-def test_old_refusal_for_want_of_memory() -> None:
+def test_out_of_memory_of_old_brokers_is_predicted() -> None:
     told = load_json(find_expected("old/damage-0822.marker.refused.json.xz"))
     assert any("OutOfMemory" in item["reason"] for item in told["refusals"])
     root = corpus("old/damage-0822.all.before") / "data"
@@ -261,7 +263,7 @@ def test_old_refusal_for_want_of_memory() -> None:
 
 
 @pytest.mark.parametrize("run", ["damaged-unclean", "damaged-marker"])
-def test_starts_of_0_7(run: str) -> None:
+def test_predictions_match_starts_of_0_7(run: str) -> None:
     told = load_json(find_expected(f"old/v07-072.{run}.after.answers.json.xz"))
     predicted = rows(corpus(f"old/v07-072.{run}.before") / "data", (0, 7))
     assert set(predicted) == set(told["answers"])
@@ -273,7 +275,7 @@ def test_starts_of_0_7(run: str) -> None:
         assert (row["outcome"] == "clean") == (run == "damaged-marker")
 
 
-def test_hole_stops_0_7() -> None:
+def test_hole_stops_a_start_of_0_7() -> None:
     root = corpus("old/v07-072.hole.before") / "data"
     assert [row["outcome"] for row in rows(root, (0, 7)).values()] == ["refuses-to-start"]
 
@@ -287,7 +289,7 @@ def test_hole_stops_0_7() -> None:
         ("mixed-282", (2, 8)),
     ],
 )
-def test_old_starts_after_a_kill(name: str, broker: tuple[int, ...]) -> None:
+def test_predictions_match_old_starts_after_a_kill(name: str, broker: tuple[int, ...]) -> None:
     """Sound logs: nothing is cut, and the broker says which segments it recovered."""
     told = load_json(find_expected(f"old/{name}.files.json.xz"))
     answers = load_json(find_expected(f"old/{name}.clean.answers.json.xz"))
@@ -304,7 +306,7 @@ def test_old_starts_after_a_kill(name: str, broker: tuple[int, ...]) -> None:
             assert set(row["indexes_rebuilt"]) == rebuilt_in(lines_about(log, partition)), partition
 
 
-def test_modern_start_after_a_kill() -> None:
+def test_prediction_matches_a_modern_start_after_a_kill() -> None:
     """Every partition of the large corpus, the metadata log among them: nothing is lost."""
     with gzip.open(find_expected("modern/recovered/broker-log.txt.gz"), "rt") as text:
         log = text.read().splitlines()

@@ -84,7 +84,7 @@ def row_differences(case: Case, row: dict[str, Any], after: dict[int, int]) -> s
 
 
 @pytest.mark.parametrize("first", range(SEED, SEED + _COUNT, 25))
-def test_random_starts(first: int, tmp_path: Path) -> None:
+def test_predictions_match_random_starts(first: int, tmp_path: Path) -> None:
     judge = oracle()
     failures = []
     for seed in range(first, min(first + 25, SEED + _COUNT)):
@@ -117,7 +117,7 @@ _MARKER = builders.control_record(0, _VALUE)
         (builders.record(key=b"\0", value=_VALUE), False),
     ],
 )
-def test_marker_that_a_start_replays(record: bytes, starts: bool, tmp_path: Path) -> None:
+def test_replayed_marker_is_predicted(record: bytes, starts: bool, tmp_path: Path) -> None:
     """A batch with one declared record; bytes behind it stop a start like a broken marker does."""
     producer = {"producer_id": 7, "producer_epoch": 0}
     log = (
@@ -132,7 +132,7 @@ def test_marker_that_a_start_replays(record: bytes, starts: bool, tmp_path: Path
 
 @pytest.mark.parametrize("version", ["2.8", "1.0"])
 @pytest.mark.parametrize("first", range(SEED, SEED + (100 if _COUNT > 100 else 10), 10))
-def test_segments_recovered_by_older_brokers(version: str, first: int, tmp_path: Path) -> None:
+def test_recovery_by_older_brokers_is_predicted(version: str, first: int, tmp_path: Path) -> None:
     """Segment by segment: the bytes cut, and the index that is built."""
     judge, old = oracle(), old_oracle(version)
     broker = tuple(map(int, version.split(".")))

@@ -189,7 +189,7 @@ def test_lossy_settings_are_refused(cluster: Cluster) -> None:
     assert "kafka-topics.sh" in missing.stderr
 
 
-def test_a_foreign_producer_is_noticed(cluster: Cluster) -> None:
+def test_foreign_producer_is_noticed(cluster: Cluster) -> None:
     command = [*cluster.target("shared"), "--rate", "300KiB"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as running:
         wait_for(cluster.folder / "shared.state")
@@ -271,7 +271,7 @@ def test_offsets_of_groups_are_committed_once(cluster: Cluster) -> None:
 
 
 @pytest.mark.skipif(not LONG, reason="a broker of its own: KDUMP_FUZZ=long")
-def test_through_tls_and_a_login(tmp_path: Path) -> None:
+def test_produce_works_with_tls_and_sasl(tmp_path: Path) -> None:
     cluster = Cluster(tmp_path)
     try:
         secure = secure_cluster(cluster, tmp_path)
@@ -343,7 +343,7 @@ def content_of(state: Path) -> bytes | None:
 
 
 @pytest.mark.fuzz
-def test_kills_of_kdump_lose_and_repeat_nothing(cluster: Cluster) -> None:
+def test_killing_kdump_loses_and_repeats_nothing(cluster: Cluster) -> None:
     rng = random.Random(SEED)
     killed = rounds = 0
     while killed < KILLS:
@@ -376,7 +376,7 @@ def test_kills_of_kdump_lose_and_repeat_nothing(cluster: Cluster) -> None:
 
 
 @pytest.mark.fuzz
-def test_kills_of_the_broker_lose_and_repeat_nothing(cluster: Cluster) -> None:
+def test_killing_the_broker_loses_and_repeats_nothing(cluster: Cluster) -> None:
     rng = random.Random(SEED)
     killed = rounds = resumed = 0
     slowness = 1.0  # where starts take long, so does all that is to be killed in the midst of

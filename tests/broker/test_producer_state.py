@@ -51,13 +51,13 @@ def test_state_of_a_producer() -> None:
     assert (states.next_offset, states.joined_from) == (6, 0)
 
 
-def test_new_epoch_makes_the_last_batch_unknown() -> None:
+def test_new_epoch_forgets_the_last_batch() -> None:
     states = replay(data(0, 7, 0), marker(1, 7, COMMIT, epoch=1))
     expected = ProducerState(7, 1, NONE, NONE, 0, TIME + 1000, 0, NONE)
     assert states.producers_at_end() == [expected]
 
 
-def test_transaction_from_its_first_batch_to_its_marker() -> None:
+def test_transaction_spans_its_first_batch_and_its_marker() -> None:
     batches = [
         data(0),
         data(1, 7, 0, count=2, transactional=True),
@@ -73,7 +73,7 @@ def test_transaction_from_its_first_batch_to_its_marker() -> None:
     assert ended.aborted_entry() == (0, 7, 1, 4, 5)
 
 
-def test_commit_and_marker_without_data_make_no_entry() -> None:
+def test_commit_or_marker_without_data_makes_no_entry() -> None:
     _, committed, empty = events(
         data(0, 7, 0, transactional=True), marker(1, 7, COMMIT), marker(2, 7, ABORT)
     )
@@ -83,7 +83,7 @@ def test_commit_and_marker_without_data_make_no_entry() -> None:
     assert (empty.aborted_entry(), empty.first_offset, empty.previous_marker) == (None, -1, 1)
 
 
-def test_last_stable_offset_is_the_next_open_transaction_of_another() -> None:
+def test_last_stable_offset_is_the_next_open_transaction() -> None:
     states = ProducerStates()
     found = states.replay(
         run_of(
@@ -142,7 +142,7 @@ def test_fatal_marker(record: bytes, problem: str, kind: int | None) -> None:
 
 @each("append_time", [0, builders.LOG_APPEND_TIME])
 @each("slack", [False, True])
-def test_markers_read_by_their_bytes_and_record_by_record(append_time: int, slack: bool) -> None:
+def test_both_readers_of_markers_agree(append_time: int, slack: bool) -> None:
     """The usual form has a short way; another form, here a longer value, has the same meaning."""
     value = (0).to_bytes(2, "big") + (77).to_bytes(4, "big") + b"x" * slack
     batch = builders.batch(
@@ -169,13 +169,13 @@ def test_compressed_marker() -> None:
     assert read_control(run_of(batch), 0) == Control(ABORT, 5, TIME)
 
 
-def test_marker_of_a_producer_never_seen() -> None:
+def test_marker_of_an_unknown_producer_adds_it() -> None:
     (ended,) = events(marker(3, 7, ABORT))
     assert isinstance(ended, TransactionEnd)
     assert (ended.first_offset, ended.last_data_offset, ended.previous_marker) == (-1, -1, -1)
 
 
-def test_empty_control_batch_makes_a_producer_known() -> None:
+def test_empty_control_batch_adds_the_producer() -> None:
     empty = builders.batch(
         [], base_offset=5, attributes=0x30, producer_id=7, producer_epoch=1, last_offset_delta=0
     )
@@ -217,7 +217,7 @@ def test_holes_between_batches_without_producers() -> None:
     assert states.joined_from == 13
 
 
-def test_oversize_batch_is_a_data_batch() -> None:
+def test_oversize_batch_counts_as_data() -> None:
     states = ProducerStates()
     one = Oversize(run_of(data(0, 7, 0, transactional=True)).batches)
     assert states.replay(one) == [TransactionStart(0, 7, 0)]
@@ -240,7 +240,7 @@ def test_snapshot_of_more_producers_than_are_kept() -> None:
     assert (states.open, states.dropped, states.overflowed) == ({6: 6, 7: 7}, True, False)
 
 
-def test_open_transactions_of_a_snapshot_rise() -> None:
+def test_open_transactions_of_a_snapshot_are_sorted() -> None:
     """In the file their order has no meaning."""
     entries = [ProducerState(n, 0, 0, 9, 0, TIME, NONE, first) for n, first in ((1, 7), (2, 3))]
     states = ProducerStates.from_snapshot(entries)
@@ -263,7 +263,7 @@ def test_forget() -> None:
     assert states.replay(run_of(data(5, 7, 9))) == []
 
 
-def test_longest_idle_producers_are_dropped() -> None:
+def test_producers_idle_for_longest_are_dropped() -> None:
     states = ProducerStates(limit=4)
     states.replay(run_of(data(0, 0, 0, transactional=True), *(data(n, n, 0) for n in range(1, 40))))
     assert states.dropped
@@ -396,7 +396,7 @@ def test_first_sequence_that_is_not_zero(log: list[bytes], rows: list[int]) -> N
     )
 
 
-def test_sequences_go_on_at_zero() -> None:
+def test_sequences_wrap_to_zero() -> None:
     most = 0x7FFFFFFF
     states = ProducerStates()
     log = [data(4, 7, most - 1, count=3), data(7, 7, 1), data(8, 7, most), data(9, 7, 0)]
@@ -496,7 +496,7 @@ def test_snapshot_of_too_many_open_transactions() -> None:
         assert len(states.open) == 4
 
 
-def test_half_of_the_idle_are_dropped() -> None:
+def test_half_of_the_idle_producers_are_dropped() -> None:
     for opened, left in ((0, [4, 5, 6, 7, 8]), (6, [0, 1, 2, 3, 4, 5, 7, 8]), (7, None)):
         states = ProducerStates(limit=8)
         batches = [data(n, n, 0, transactional=n < opened) for n in range(9)]
@@ -523,7 +523,7 @@ def test_first_few_of_many_open_transactions() -> None:
     assert (ended.others, ended.last_stable_offset) == ((), 2)
 
 
-def test_checksum_of_a_first_batch_is_of_its_epoch() -> None:
+def test_first_batch_checksum_is_kept_per_epoch() -> None:
     first = data(0, 7, 0)
     again = first[:7] + b"\2" + first[8:]
     (found,) = events(first, data(1, 7, 1), again)

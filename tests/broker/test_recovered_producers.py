@@ -75,9 +75,7 @@ AT_ZERO: Entry = (9, 0, 0, 0, 0, -1, 0, 0)
         (None, 10),
     ],
 )
-def test_newest_snapshot_that_can_be_loaded(
-    newest: bytes | None, found: int, tmp_path: Path
-) -> None:
+def test_newest_loadable_snapshot_is_used(newest: bytes | None, found: int, tmp_path: Path) -> None:
     """Of it the open transactions are kept; those that cannot be loaded are deleted."""
     paths = {at: tmp_path / f"{at:020}.snapshot" for at in (10, 20)}
     paths[10].write_bytes(snapshot())
@@ -212,7 +210,7 @@ def test_end_of_a_transaction_that_was_not_started(tmp_path: Path) -> None:
     assert Producers(Snapshots(())).first_unstable() is None
 
 
-def test_aborts_rise_in_what_is_recovered(tmp_path: Path) -> None:
+def test_recovered_aborts_are_in_order(tmp_path: Path) -> None:
     log = [OPEN, marker(1, 7, ABORT), data(1, 7, 1, transactional=True), marker(1, 7, ABORT)]
     _, raised = recover(tmp_path, *log)
     words = "the abort at 1 is not later than the one at 1"
@@ -237,7 +235,7 @@ def test_more_open_transactions_than_are_kept(
         assert str(raised) == "too many open transactions"
 
 
-def test_compressed_marker_is_opened_within_its_limit(tmp_path: Path) -> None:
+def test_compressed_marker_is_limited_in_size(tmp_path: Path) -> None:
     sound = odd(control_record(0, bytes(6)), attributes=0x31, compress=gzip_bytes)
     assert recover(tmp_path, OPEN, sound, limit=len(sound))[1] is None
     raised = recover(tmp_path, OPEN, sound, limit=len(sound) - 1)[1]

@@ -109,7 +109,7 @@ def settings_of_modern(name: str) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("state", MODERN if LONG else MODERN[:1])
-def test_directories_of_4_1(state: str, tmp_path: Path) -> None:
+def test_rebuilt_directories_match_4_1(state: str, tmp_path: Path) -> None:
     asked = oracle()
     compared = 0
     for directory in partitions(corpus(f"modern/data/{state}")):
@@ -171,7 +171,7 @@ def read_intervals(name: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", OLD if LONG else OLD[2:])
-def test_directories_of_old_brokers(name: str, tmp_path: Path) -> None:
+def test_rebuilt_directories_match_old_brokers(name: str, tmp_path: Path) -> None:
     asked = oracle()
     directories = partitions(corpus(f"old/{name}.clean"))
     directories = [path for path in directories if path.name not in OF_ANY_MAGIC]
@@ -188,7 +188,7 @@ def test_directories_of_old_brokers(name: str, tmp_path: Path) -> None:
     assert directories
 
 
-def test_messages_of_any_magic_are_a_cut_for_new_brokers_only(tmp_path: Path) -> None:
+def test_unknown_magic_truncates_only_in_new_brokers(tmp_path: Path) -> None:
     directory = corpus("old/v0-0822.clean") / "data" / "bad-0"
     interval = OLD_INTERVAL
     every = rebuilt(directory, tmp_path, index_interval_bytes=interval, broker_version=(0, 8, 2))
@@ -221,7 +221,7 @@ def make_directory(asked: Oracle, parent: Path, number: int) -> tuple[Path, int,
 
 
 @each("number", range(SEED, SEED + _COUNT))
-def test_made_directories(number: int, tmp_path: Path) -> None:
+def test_rebuilt_generated_directories_match_the_broker(number: int, tmp_path: Path) -> None:
     asked = oracle()
     directory, interval, words = make_directory(asked, tmp_path, number)
     theirs = of_oracle(asked, directory, interval, now=NOW)
@@ -240,7 +240,7 @@ def test_made_directories(number: int, tmp_path: Path) -> None:
 
 
 @each("number", range(SEED, SEED + len(PROFILES)))
-def test_leader_epochs(number: int, tmp_path: Path) -> None:
+def test_rebuilt_leader_epochs_match_the_broker(number: int, tmp_path: Path) -> None:
     asked = oracle()
     directory, interval, words = make_directory(asked, tmp_path, number)
     deleted = ["index", "timeindex", "txnindex", "snapshot", "leader-epoch-checkpoint"]
@@ -277,7 +277,9 @@ def damage_log(log: Path, rng: random.Random) -> str:
 
 
 @each("number", range(SEED, SEED + _DAMAGED))
-def test_damaged_directories_up_to_the_cut(number: int, tmp_path: Path) -> None:
+def test_rebuilt_damaged_directories_match_up_to_the_truncation(
+    number: int, tmp_path: Path
+) -> None:
     """The indexes up to the damage are those of the segment that recovery cut.
 
     Where the broker's code does not cut but empties the segment, splits it or gives up, we refuse,
@@ -320,7 +322,7 @@ def test_damaged_directories_up_to_the_cut(number: int, tmp_path: Path) -> None:
     assert any(isinstance(item, Row) for item in items)
 
 
-def test_one_segment_of_transactions_from_its_snapshot(tmp_path: Path) -> None:
+def test_transactions_of_one_segment_are_rebuilt_from_its_snapshot(tmp_path: Path) -> None:
     """A transaction begun in an earlier segment: known by the snapshot, or by replaying the log."""
     asked = oracle()
     directory = asked.make(

@@ -45,7 +45,7 @@ def find_segment(log: RemoteLog, epoch: int, offset: int) -> str | None:
     return one.segment_id if one else None
 
 
-def test_only_finished_copies_are_found_until_their_deletion_begins() -> None:
+def test_finished_copies_are_found_until_their_deletion_starts() -> None:
     log = log_of(segment("a", 0, 9), finished=False)
     assert find_segment(log, 0, 5) is None
     assert [one.segment_id for one in log.in_epoch(0)] == ["a"]
@@ -68,7 +68,7 @@ def test_only_finished_copies_are_found_until_their_deletion_begins() -> None:
     assert not log.segments
 
 
-def test_a_later_copy_replaces_what_it_covers() -> None:
+def test_later_copy_replaces_the_segments_it_covers() -> None:
     log = log_of(segment("a", 10, 90), segment("b", 5, 100), segment("c", 101, 200))
     assert [find_segment(log, 0, at) for at in (5, 95, 150)] == ["b", "b", "c"]
     assert log.reachable_ids() == {"b", "c"}
@@ -86,7 +86,7 @@ def test_epochs_within_a_segment() -> None:
     assert log.highest(1) is None
 
 
-def test_a_tier_reads_piece_by_piece_and_leaves_gaps_out() -> None:
+def test_tier_is_read_in_pieces_without_gaps() -> None:
     log = log_of(
         segment("a", 0, 49),
         segment("c", 80, 119, (0, 80), (3, 100)),
@@ -105,7 +105,7 @@ def test_a_tier_reads_piece_by_piece_and_leaves_gaps_out() -> None:
 @pytest.mark.parametrize(
     ("checkpoint", "start"), [(None, 20), (5, 20), (30, 30)], ids=["lost", "below", "above"]
 )
-def test_the_log_starts_at_the_first_remote_segment(checkpoint: int | None, start: int) -> None:
+def test_log_starts_at_the_first_remote_segment(checkpoint: int | None, start: int) -> None:
     log = log_of(segment("a", 20, 49))
     assert Tier(log, list(epochs((0, 0))), checkpoint, 100).log_start == start
 
@@ -123,7 +123,9 @@ def test_the_log_starts_at_the_first_remote_segment(checkpoint: int | None, star
         (((0, 0), (1, 50), (2, 50)), 90, True),  # an epoch without records
     ],
 )
-def test_a_segment_is_of_the_log_by_its_epochs(own: Any, end: int, inside: bool) -> None:
+def test_epochs_decide_whether_a_segment_belongs_to_the_log(
+    own: Any, end: int, inside: bool
+) -> None:
     one = RemoteSegment("a", own[0][1], end, 0, 1, epochs(*own))
     assert is_within(one, 300, {0: 0, 2: 50, 4: 100}) == inside
 
@@ -198,7 +200,7 @@ def test_unfinished_copies_and_other_logs() -> None:
     assert holds(log, ms=0) == {}
 
 
-def test_segments_that_a_log_reads_after_an_unclean_election() -> None:
+def test_unclean_election_hides_remote_segments() -> None:
     """Up to 14 both logs are the same: of the old one, segments up to there are read."""
     log = log_of(
         segment("a", 0, 9),

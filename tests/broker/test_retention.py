@@ -30,7 +30,7 @@ def list_deleted(facts: LogFacts, policy: Policy = POLICY, now_ms: int = NOW) ->
     return [one.base_offset for one in retention_pass(facts, policy, now_ms).deleted]
 
 
-def test_older_and_not_as_old() -> None:
+def test_only_older_segments_are_deleted() -> None:
     assert list_deleted(log(NOW - 1001, NOW - 1000, 0)) == [0]
 
 
@@ -51,18 +51,20 @@ def test_empty_active_segment_is_kept() -> None:
 
 
 @each(("mark", "bases"), [(30, [0, 10, 20]), (29, [0, 10]), (9, []), (None, 3)])
-def test_high_watermark_is_never_passed(mark: int | None, bases: object) -> None:
+def test_deletion_never_passes_the_high_watermark(mark: int | None, bases: object) -> None:
     found = list_deleted(log(0, 0, 0, mark=mark))
     assert found == bases or len(found) == bases
 
 
 @each(("most", "bases"), [(400, []), (399, []), (300, [0]), (301, []), (1, [0, 10, 20]), (0, 4)])
-def test_size_counts_while_all_of_a_segment_is_over(most: int, bases: object) -> None:
+def test_segment_is_deleted_only_if_it_is_completely_over_the_limit(
+    most: int, bases: object
+) -> None:
     found = list_deleted(log(*[NOW] * 4), POLICY._replace(retention_bytes=most))
     assert found == bases or len(found) == bases
 
 
-def test_below_the_log_start_and_never_the_newest() -> None:
+def test_segments_below_the_log_start_are_deleted_except_the_newest() -> None:
     policy = POLICY._replace(retention_ms=-1)
     assert list_deleted(log(0, 0, 0, start=20), policy) == [0, 10]
     assert list_deleted(log(0, 0, 0, start=19), policy) == [0]
@@ -77,7 +79,7 @@ def test_order_of_the_rules_changed() -> None:
     assert before == (DeletedSegment(0, "retention.ms"),)
 
 
-def test_untimed_segments_go_by_the_file() -> None:
+def test_segments_without_timestamps_use_the_file_time() -> None:
     assert list_deleted(log(-1, 0)) == []
     assert list_deleted(log(-1, 0), now_ms=NOW + 1001) == [0, 10]
 
@@ -120,7 +122,7 @@ def test_policy_of_settings() -> None:
     assert policy({"retention.ms": "-1"}).retention_ms == -1
 
 
-def test_policy_of_brokers_own_topics() -> None:
+def test_internal_topics_have_their_own_policy() -> None:
     assert policy({}, "__consumer_offsets").compacts
     assert not policy({"cleanup.policy": "delete"}, "__consumer_offsets").compacts
     assert policy({}, "__share_group_state").retention_ms == -1
@@ -133,7 +135,7 @@ def test_policy_without_a_cleaner() -> None:
     assert policy_of(settings._replace(cleanup_policy="delete"), "orders", NEWEST).runs
 
 
-def test_tiered_topics_go_by_their_local_limits() -> None:
+def test_tiered_topics_use_local_retention() -> None:
     tiered = {"remote.storage.enable": "true", "local.retention.ms": "7"}
     found = policy(tiered)
     assert (found.retention_ms, found.retention_bytes, found.tiered) == (7, -1, True)
@@ -150,13 +152,13 @@ def test_tiered_segment_from_the_future_uses_file_time() -> None:
     assert list_deleted(facts, policy(tiered, version=(4, 4, 1)), NOW + 2000) == [0, 10]
 
 
-def test_before_time_indexes_the_file_counts() -> None:
+def test_brokers_without_time_indexes_use_the_file_time() -> None:
     old = policy({"retention.ms": "1000"}, version=(0, 10, 0))
     assert list_deleted(log(0, 0), old, NOW) == []
     assert list_deleted(log(NOW + 9999, 0), old, NOW + 1001) == [0, 10]
 
 
-def test_a_tiered_segment_waits_for_its_copy() -> None:
+def test_tiered_segment_waits_for_its_copy() -> None:
     """Local retention takes what remote storage has, or what lies below the log start (W12)."""
     segments = tuple(SegmentFacts(base, 100, 1_000 + base, base + 9, 0) for base in (0, 10, 20))
     policy = Policy(True, False, True, 1, -1, tiered=True)

@@ -98,7 +98,7 @@ def broker() -> Oracle:
 
 @pytest.mark.fuzz
 @pytest.mark.parametrize("seed", range(DIRECTORIES))
-def test_passes_are_the_brokers(seed: int, broker: Oracle, tmp_path: Path) -> None:
+def test_retention_passes_match_the_broker(seed: int, broker: Oracle, tmp_path: Path) -> None:
     directory = tmp_path / "orders-0"
     broker.ask("make", recipe=recipe(seed, directory), dir=str(directory))
     log = facts_of(directory)

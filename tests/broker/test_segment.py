@@ -35,7 +35,7 @@ def test_emptied_segment_has_empty_indexes(tmp_path: Path) -> None:
     assert segment.position_of(4) == 0
 
 
-def test_log_that_shrinks_under_recovery(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_log_may_shrink_during_recovery(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is no longer there ends the reading; it is not asked for again and again."""
     log = tmp_path / f"{0:020}.log"
     one = batch([record(0, value=bytes(BLOCK_BYTES // 2))])
@@ -146,7 +146,7 @@ def test_closed_files_are_reopened(tmp_path: Path) -> None:
     assert segment.end == 3 * SIZE
 
 
-def test_rebuilt_indexes_stay(tmp_path: Path) -> None:
+def test_rebuilt_indexes_are_kept(tmp_path: Path) -> None:
     segment = files_of(tmp_path, TWO, index=b"", timeindex=b"")
     assert segment.recover(None) == 0
     index = segment.offset_index()
@@ -265,7 +265,7 @@ def test_recovery(tmp_path: Path, log: bytes, cut: int, valid: int, why: str) ->
     assert segment.why_cut == why  # what was cut before stays
 
 
-def test_recovery_that_meets_an_offset_out_of_range(tmp_path: Path) -> None:
+def test_recovery_stops_at_an_offset_out_of_range(tmp_path: Path) -> None:
     far = 11 + (1 << 32)
     for offset in (far, 9):
         segment = files_of(tmp_path, at(10) + at(11) + at(offset))

@@ -26,7 +26,7 @@ def walk_headers(path: str) -> tuple[int, int]:
 
 
 @each("name", CORPORA)
-def test_times_are_those_of_the_headers(name: str) -> None:
+def test_times_equal_those_of_the_headers(name: str) -> None:
     directories = sorted({path.parent for path in corpus(name).rglob("meta.properties")})
     segments = 0
     for directory in directories:

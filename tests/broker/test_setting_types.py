@@ -32,7 +32,7 @@ KRAFT = {
 
 
 @each("release", sorted({one["release"] for one in SAID}))
-def test_sentences_are_those_of_the_release(release: str) -> None:
+def test_messages_match_the_release(release: str) -> None:
     asked = [one for one in SAID if one["release"] == release]
     assert sum(bool(one["said"]) for one in asked) >= 20
     for one in asked:
@@ -42,7 +42,7 @@ def test_sentences_are_those_of_the_release(release: str) -> None:
         assert found == one["said"], one["set"]
 
 
-def test_between_two_releases_both_have_to_refuse() -> None:
+def test_value_is_refused_if_both_neighboring_releases_refuse_it() -> None:
     values = {"log.cleaner.min.compaction.lag.ms": "-1", "num.partitions": "0"}
     # 3.0 takes any lag, 3.3 none below 0: when that came is not known.
     assert [name for name, _ in check_values(values, (3, 0))] == ["num.partitions"]
@@ -91,7 +91,7 @@ def test_values_of_config_providers_are_unknown() -> None:
         ("3.3.2", "queued.max.request.bytes", "1"),
     ],
 )
-def test_rules_that_kafka_has_as_code(release: str, setting: str, value: str) -> None:
+def test_rules_from_kafka_code_are_checked(release: str, setting: str, value: str) -> None:
     node = NodeSettings("f", KRAFT | {setting: value}, True, ("/tmp/x",))
     assert any(fact.outcome == "refuses" for fact in check_settings(node, read_version(release)))
     assert not list(check_settings(node._replace(values=KRAFT), read_version(release)))
@@ -137,14 +137,16 @@ _UNREAD = "Error creating broker listeners from '{}': Unable to parse PLAINTEXT:
         ("4.1.1", KRAFT | {"process.roles": ""}, "A node without a role logs that it has started"),
     ],
 )  # fmt: skip
-def test_listeners_that_do_not_fit(release: str, changed: dict[str, str], refused: str) -> None:
+def test_inconsistent_listeners_are_refused(
+    release: str, changed: dict[str, str], refused: str
+) -> None:
     kraft = "process.roles" in changed
     node = NodeSettings("f", changed if kraft else ZOOKEEPER | changed, kraft, ("/tmp/x",))
     found = [fact.message for fact in check_settings(node, read_version(release))]
     assert found[0].startswith(refused) if refused else not found
 
 
-def test_a_class_that_is_not_kafkas_is_not_known() -> None:
+def test_foreign_classes_have_an_unknown_result() -> None:
     values = ZOOKEEPER | {"client.quota.callback.class": "com.example.Quota"}
     node = NodeSettings("f", values, False, ("/tmp/x",))
     assert [fact[:2] for fact in check_settings(node, (2, 4, 1))] == [(UNKNOWN, "class")]

@@ -25,7 +25,7 @@ def read_given(tmp_path: Path, *lines: str) -> Settings:
         ((), 168 * 3_600_000),
     ],
 )
-def test_milliseconds_before_hours(
+def test_milliseconds_override_hours(
     tmp_path: Path, lines: tuple[str, ...], milliseconds: int
 ) -> None:
     """Wherever each stands in the file."""
@@ -33,7 +33,7 @@ def test_milliseconds_before_hours(
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_the_newer_names_of_timestamp_bounds_win(tmp_path: Path, order: int) -> None:
+def test_newer_names_of_timestamp_bounds_win(tmp_path: Path, order: int) -> None:
     lines = [
         "log.message.timestamp.difference.max.ms=7",
         "log.message.timestamp.before.max.ms=8",
@@ -42,7 +42,7 @@ def test_the_newer_names_of_timestamp_bounds_win(tmp_path: Path, order: int) -> 
     assert (settings.timestamp_before_max_ms, settings.timestamp_after_max_ms) == (8, 7)
 
 
-def test_blanks_around_a_number(tmp_path: Path) -> None:
+def test_blanks_around_a_number_are_ignored(tmp_path: Path) -> None:
     """Java's properties keep those behind a value; the broker strips them."""
     settings = read_given(tmp_path, "log.segment.bytes =  77  ", "offsets.topic.segment.bytes= 9\t")
     assert settings.segment_bytes == 77
@@ -50,7 +50,7 @@ def test_blanks_around_a_number(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_a_topics_own_size_by_both_spellings(tmp_path: Path, order: int) -> None:
+def test_segment_size_of_a_topic_has_two_spellings(tmp_path: Path, order: int) -> None:
     lines = ["metadata.log.segment.bytes=8", "internal.metadata.log.segment.bytes=9"][::order]
     settings = read_given(tmp_path, *lines, "log.segment.bytes=7")
     assert settings.for_topic("__cluster_metadata").segment_bytes == 9
@@ -67,7 +67,7 @@ def test_stated_fields_are_those_in_the_file(tmp_path: Path) -> None:
     assert read_given(tmp_path, "log.segment.bytes=seven") == Settings(file_is_known=True)
 
 
-def test_every_setting_is_read_into_its_own_field(tmp_path: Path) -> None:
+def test_every_setting_has_its_own_field(tmp_path: Path) -> None:
     settings = read_given(
         tmp_path, "log.roll.jitter.ms=1", "log.index.interval.bytes=2",
         "log.index.size.max.bytes=3", "message.max.bytes=4", "producer.id.expiration.ms=5",

@@ -64,7 +64,7 @@ def test_checkpoint_that_cannot_be_read(tmp_path: Path) -> None:
         stop_of(log, around, (0, 8, 2))
 
 
-def test_directories_that_are_started_otherwise(tmp_path: Path) -> None:
+def test_special_directories_start_differently(tmp_path: Path) -> None:
     (tmp_path / MARK).touch()
     log, around = make_directory(tmp_path, f"t-0.{'0' * 32}-delete", recovery_point=5)
     assert stop_of(log, around, NEW) == Stop(clean=True, recovery_point=5, recovers=False)

@@ -25,7 +25,7 @@ SLOTS = [(at, at * len(ONE)) for at in range(1, 5)]
         ([(0, 0)] * 500, 0),
     ],
 )
-def test_written_slots_end_at_zeros_or_where_they_fall(
+def test_written_slots_end_at_zeros_or_a_lower_entry(
     slots: list[tuple[int, int]], written: int, tmp_path: Path
 ) -> None:
     data = offset_index(slots)
@@ -62,14 +62,14 @@ SIZE = len(ONE)
         ((3, 0), SIZE),
     ],
 )
-def test_entry_that_can_be_true(last: tuple[int, int], start: int, tmp_path: Path) -> None:
+def test_plausible_entry_is_trusted(last: tuple[int, int], start: int, tmp_path: Path) -> None:
     """Where the last cannot, the one before is looked at; the first batch has no entry."""
     log = b"".join(batch([record()], base_offset=at) for at in range(5))
     assert start_of(tmp_path, log, (1, SIZE), last) == start
     assert start_of(tmp_path, log, last) == (start if start > SIZE else 0)
 
 
-def test_batch_that_an_entry_cannot_lead_to(tmp_path: Path) -> None:
+def test_entry_to_an_impossible_batch_is_not_trusted(tmp_path: Path) -> None:
     below = [batch([record()], base_offset=at) for at in (9, 10, 8)]
     assert start_of(tmp_path, b"".join(below), (5, 2 * SIZE), base=9) == 0
     assert start_of(tmp_path, b"".join(below), (1, SIZE), base=9) == SIZE

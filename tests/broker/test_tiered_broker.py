@@ -101,7 +101,7 @@ def count_predicted_deletions(broker: Broker, data: str, tier: str, rng: random.
     return len(foretold)
 
 
-def test_answers_and_rebuilt_topics(broker: Broker, tmp_path: Path) -> None:
+def test_answers_and_rebuilt_topics_match_the_broker(broker: Broker, tmp_path: Path) -> None:
     tier = tmp_path / "remote"
     start(broker, "--tier", str(tier))
     rng = random.Random(SEED)

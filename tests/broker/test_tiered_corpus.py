@@ -81,7 +81,7 @@ def visible(data: str, tier: str | None, isolation: str, topic: str | None = Non
 
 
 @pytest.mark.parametrize("name", MOMENTS)
-def test_every_recorded_answer(name: str) -> None:
+def test_every_recorded_answer_is_reproduced(name: str) -> None:
     data, tier = moment(name)
     recorded = {(one["topic"], one["partition"]): one for one in answers(name)}
     asked = remote = 0
@@ -177,7 +177,9 @@ def faults() -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("recorded", faults(), ids=lambda one: one["fault"])
-def test_a_broker_on_each_fault(recorded: dict[str, Any], tmp_path: Path) -> None:
+def test_recorded_broker_on_each_fault_is_reproduced(
+    recorded: dict[str, Any], tmp_path: Path
+) -> None:
     cached = recorded["index_cache"]
     data, tier = plant_faults(recorded["fault"], tmp_path / "planted", index_cache=cached)
     theirs = {(one["topic"], one["partition"]): one for one in recorded["answers"]}

@@ -84,7 +84,7 @@ def wait_for_leader(cluster: ThreeNodes, node: int) -> None:
     raise AssertionError(leaders)
 
 
-def test_unclean_elections(tmp_path: Path) -> None:
+def test_answers_after_unclean_elections_match_the_broker(tmp_path: Path) -> None:
     from confluent_kafka import ElectionType, TopicPartition
     from confluent_kafka.admin import AdminClient, NewTopic
 

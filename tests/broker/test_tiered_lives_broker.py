@@ -207,7 +207,7 @@ def check_consumed(broker: Broker, data: str, tier: str) -> tuple[int, list[obje
     return asked, wrong
 
 
-def test_lives(broker: Broker, tmp_path: Path) -> None:
+def test_answers_match_a_tiered_broker_over_its_life(broker: Broker, tmp_path: Path) -> None:
     tier = tmp_path / "remote"
     tier.mkdir()
     for topic in TOPICS:

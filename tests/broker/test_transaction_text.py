@@ -15,7 +15,7 @@ from kdump.broker.visibility import transaction_words
         (-1, 0, ""),
     ],
 )
-def test_words(since: int, count: int, words: str) -> None:
+def test_transaction_states_have_their_wording(since: int, count: int, words: str) -> None:
     producer = Producer(3)
     producer.since_ms, producer.records_count = since, count
     text = transaction_words(7, producer, 12345)

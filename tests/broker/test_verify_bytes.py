@@ -105,7 +105,7 @@ def check_each_change(directory: Path, draw: random.Random, seen: Counter[tuple[
         seen[area, "unseen"] += 1
 
 
-def test_one_byte_changed(tmp_path: Path) -> None:
+def test_changed_byte_is_found(tmp_path: Path) -> None:
     every = sources()
     draw = random.Random(SEED)
     seen: Counter[tuple[str, str]] = Counter()

@@ -83,7 +83,7 @@ def is_code(word: str) -> bool:
 
 
 @pytest.mark.parametrize("case", ["killed", "clean", "killed-norp"])
-def test_modern(case: str) -> None:
+def test_modern_damage_is_found(case: str) -> None:
     folder = f"modern/recovery/{case}"
     before = corpus.corpus(f"{folder}/before")
     root = corpus.find_shared()
@@ -164,7 +164,7 @@ OLD: dict[str, set[str]] = {
         for run in ("all", "full", "marker", "unclean")
     ],
 )
-def test_old(name: str) -> None:
+def test_old_damage_is_found(name: str) -> None:
     found = [path for path in sorted(corpus.corpus(f"old/{name}").rglob("d-*-0")) if path.is_dir()]
     assert len(found) >= 20
     for path in found:
@@ -175,7 +175,7 @@ def test_old(name: str) -> None:
         assert codes(path) == wanted, path
 
 
-def test_each_damage_of_the_old_set_is_one_finding() -> None:
+def test_each_old_damage_has_one_finding() -> None:
     for name in ("damage-01022.all.before", "damage-0822.all.before"):
         for path in sorted(corpus.corpus(f"old/{name}").rglob("d-*-0")):
             kind = path.name.removeprefix("d-").removesuffix("-0")

@@ -183,7 +183,7 @@ def _comes_true(condition: Callable[[], bool]) -> bool:
     return condition()
 
 
-def test_a_running_broker_is_seen_by_its_lock(broker: Broker) -> None:
+def test_running_broker_is_detected_by_its_lock(broker: Broker) -> None:
     assert facts_of(str(broker.directory)).locked is True
 
 

@@ -63,7 +63,7 @@ def partitions(directory: Path) -> list[Path]:
 
 @each("deep", [False, True], ids=["", "deep"])
 @each("name", SETS)
-def test_corpora(name: str, deep: bool) -> None:
+def test_corpora_have_no_damage(name: str, deep: bool) -> None:
     found = partitions(corpus.corpus(name))
     assert len(found) >= 3
     for path in found:
@@ -100,7 +100,7 @@ def make_directory(
 
 @pytest.mark.oracle
 @each("number", range(SEED, SEED + COUNT))
-def test_directories_from_a_seed(tmp_path: Path, number: int) -> None:
+def test_generated_directories_have_no_damage(tmp_path: Path, number: int) -> None:
     directory, _ = make_directory(tmp_path, number, PROFILES)
     assert not without_notes(run_checks(directory, deep=True))
     assert not without_notes(run_checks(directory, quick=True))
@@ -112,7 +112,9 @@ def test_directories_from_a_seed(tmp_path: Path, number: int) -> None:
 @each("number", range(SEED, SEED + OLD_COUNT))
 @each("how", ["replay", "recover"])
 @each("version", ["1.0", "2.8"])
-def test_indexes_of_older_brokers(tmp_path: Path, version: str, how: str, number: int) -> None:
+def test_indexes_of_older_brokers_have_no_damage(
+    tmp_path: Path, version: str, how: str, number: int
+) -> None:
     """One entry for an append of many batches, first offsets and last ones (I9)."""
     profiles = tuple(profile for profile in PROFILES if not profile.endswith(("state", "data")))
     directory, given = make_directory(tmp_path, number, profiles)

@@ -23,7 +23,7 @@ each_change = pytest.mark.parametrize("name", CHANGES)
 
 
 @each_change
-def test_change_cites_a_rule_a_proposal_or_a_ticket(name: str) -> None:
+def test_each_change_cites_a_rule_a_proposal_or_a_ticket(name: str) -> None:
     cited = CHANGES[name].source.split()
     assert cited
     for code in cited:
@@ -49,23 +49,23 @@ def test_changes_are_unique_and_in_release_order() -> None:
     ("version", "expected"),
     [((0, 8, 2, 2), False), ((0, 9), True), ((2, 2, 2), True), ((2, 3), False), (NEWEST, False)],
 )
-def test_change_that_ended(version: Version, expected: bool) -> None:
+def test_change_ends_at_its_release(version: Version, expected: bool) -> None:
     assert has(version, versions.BROKEN_INDEX_REBUILT) is expected
 
 
-def test_change_holds_from_its_release_on() -> None:
+def test_change_applies_from_its_release_on() -> None:
     assert not has((4, 0, 1), versions.BASE_OFFSET_SEARCH)
     assert has((4, 1), versions.BASE_OFFSET_SEARCH)
     assert has((5, 0), versions.BASE_OFFSET_SEARCH)
 
 
 @pytest.mark.parametrize(("version", "newer"), [((4, 4, 9), False), ((4, 5), True), ((5, 0), True)])
-def test_newer_than_known(version: Version, newer: bool) -> None:
+def test_newer_release_counts_as_the_newest_known(version: Version, newer: bool) -> None:
     assert is_newer_than_known(version) is newer
 
 
 @each("text", ["0.5", "0.12", "1.2", "2.9", "3.10", "4", "x", ""])
-def test_no_release(text: str) -> None:
+def test_malformed_release_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"is not a (release|version)"):
         read_broker_version(text)
 

@@ -52,7 +52,7 @@ OPEN_AT_THREE = snapshot((8, 0, 0, 2, 0, -1, 0, 2))
         (7, None, 7),
     ],
 )
-def test_where_every_transaction_is_decided(
+def test_scan_starts_where_every_transaction_is_decided(
     tmp_path: Path, log_start: int, mark: int | None, stable: int | None
 ) -> None:
     """A marker from the watermark on ends nothing yet; of the log start's segment all counts."""
@@ -69,7 +69,7 @@ def test_no_bound_without_an_open_transaction(tmp_path: Path) -> None:
     assert last_stable_offset(log_in(tmp_path / "t-1", {}), 0, None, LIMIT)[0] is None
 
 
-def test_snapshot_that_is_begun_with(tmp_path: Path) -> None:
+def test_newest_usable_snapshot_is_loaded(tmp_path: Path) -> None:
     """The newest at a segment's base above the log start, and no higher than the watermark."""
     path = tmp_path / "t-0"
     segments = {0: FIRST, 3: SECOND[:2]}

@@ -78,13 +78,13 @@ def dump_offsets(path: Path, level: str = "read_uncommitted") -> tuple[list[int]
     return [row["offset"] for row in rows], found
 
 
-def test_up_to_the_high_watermark(log_dir: Path) -> None:
+def test_dump_ends_at_the_high_watermark(log_dir: Path) -> None:
     path = ten(log_dir)
     write_checkpoint(log_dir, names.REPLICATION_CHECKPOINT, "other 7 3", "orders 7 6", "orders 6 1")
     assert dump_offsets(path) == ([0, 1, 2, 3, 4, 5], [])
 
 
-def test_inside_a_batch(log_dir: Path) -> None:
+def test_high_watermark_may_be_inside_a_batch(log_dir: Path) -> None:
     """A high watermark, like a log start, may fall inside a batch."""
     path = write_log(log_dir, [data(0, count=4), data(4, count=4)])
     write_checkpoint(log_dir, names.REPLICATION_CHECKPOINT, "orders 7 6")
@@ -92,7 +92,7 @@ def test_inside_a_batch(log_dir: Path) -> None:
     assert dump_offsets(path) == ([2, 3, 4, 5], [])
 
 
-def test_high_watermark_above_the_log_end_is_cut_to_it(log_dir: Path) -> None:
+def test_high_watermark_is_limited_to_the_log_end(log_dir: Path) -> None:
     path = ten(log_dir)
     write_checkpoint(log_dir, names.REPLICATION_CHECKPOINT, "orders 7 600")
     assert dump_offsets(path) == (list(range(10)), [])
@@ -107,7 +107,7 @@ def test_high_watermark_above_the_log_end_is_cut_to_it(log_dir: Path) -> None:
         ("orders 7 1", 0, "is below the log start"),
     ],
 )
-def test_the_log_end_serves_with_a_note(
+def test_missing_high_watermark_is_replaced_by_the_log_end(
     log_dir: Path, line: str | None, age: int, why: str
 ) -> None:
     path = ten(log_dir)
@@ -123,7 +123,7 @@ def test_the_log_end_serves_with_a_note(
 
 
 @pytest.mark.parametrize("age", [-100, 0, 10])
-def test_a_checkpoint_not_much_older_than_the_log_serves(log_dir: Path, age: int) -> None:
+def test_slightly_older_checkpoint_is_used(log_dir: Path, age: int) -> None:
     path = ten(log_dir)
     write_checkpoint(log_dir, names.REPLICATION_CHECKPOINT, "orders 7 5", time=WRITTEN - age)
     assert dump_offsets(path) == (list(range(5)), [])
@@ -147,7 +147,7 @@ def test_log_start_below_the_first_segment(log_dir: Path) -> None:
     assert str(told.message) == f"Offsets 4 to 49 are {where}."
 
 
-def test_a_log_start_checkpoint_that_cannot_be_read(log_dir: Path) -> None:
+def test_unreadable_log_start_checkpoint_is_reported(log_dir: Path) -> None:
     path = ten(log_dir)
     write_checkpoint(log_dir, names.REPLICATION_CHECKPOINT, "orders 7 10")
     (log_dir / names.LOG_START_CHECKPOINT).write_text("0\nmany\n")
@@ -156,7 +156,7 @@ def test_a_log_start_checkpoint_that_cannot_be_read(log_dir: Path) -> None:
     assert [one.code for one in found] == ["log-start-unknown"]
 
 
-def test_a_range_narrows_the_view(log_dir: Path) -> None:
+def test_range_narrows_the_view(log_dir: Path) -> None:
     path = ten(log_dir)
     write_checkpoint(log_dir, names.REPLICATION_CHECKPOINT, "orders 7 7")
     write_checkpoint(log_dir, names.LOG_START_CHECKPOINT, "orders 7 3")
@@ -215,7 +215,7 @@ def test_aborted_and_open_transactions(log_dir: Path) -> None:
     )
 
 
-def test_a_range_that_ends_before_the_open_transaction_does_not_meet_it(log_dir: Path) -> None:
+def test_range_before_the_open_transaction_is_not_affected(log_dir: Path) -> None:
     path = str(transactions(log_dir))
     for end, notes in ((7, 0), (8, 1)):
         options = DumpOptions(visible=True, isolation="read_committed", to_offset=end)
@@ -229,13 +229,13 @@ def test_transactions_missing_in_the_index_are_returned(log_dir: Path) -> None:
     assert dump_offsets(path, "read_committed")[0] == [0, 1, 2, 4, 5]
 
 
-def test_a_transaction_index_with_an_unknown_version_ends_there(log_dir: Path) -> None:
+def test_transaction_index_ends_at_an_unknown_version(log_dir: Path) -> None:
     path = transactions(log_dir)
     (path / f"{0:020}.txnindex").write_bytes(b"\x09" + bytes(33))
     assert dump_offsets(path, "read_committed")[0] == [0, 1, 2, 4, 5]
 
 
-def test_decided_above_the_high_watermark_is_not_decided(log_dir: Path) -> None:
+def test_transaction_decided_above_the_high_watermark_stays_open(log_dir: Path) -> None:
     """The marker at 6 is not replicated yet, so what it commits is not stable (L7)."""
     path = transactions(log_dir)
     write_checkpoint(log_dir, names.REPLICATION_CHECKPOINT, "orders 7 6")
@@ -278,7 +278,7 @@ def test_open_since_an_earlier_segment(log_dir: Path, snapshot: str) -> None:
     assert (note.code, note.offset) == ("read-committed-stops", 1)
 
 
-def test_a_snapshot_saves_the_replay(log_dir: Path) -> None:
+def test_snapshot_replaces_the_replay(log_dir: Path) -> None:
     """Segments below it need not be there."""
     path = two_segments(log_dir)
     write_snapshot(path, 3, (5, 2))
@@ -286,7 +286,7 @@ def test_a_snapshot_saves_the_replay(log_dir: Path) -> None:
     assert dump_offsets(path, "read_committed")[0] == [0, 1, 2, 3, 6]
 
 
-def test_a_producer_that_aborted_in_a_segment_that_is_not_read(log_dir: Path) -> None:
+def test_abort_in_an_unread_segment_is_known(log_dir: Path) -> None:
     """Its later, committed data must not be taken for aborted: the marker is not met any more."""
     first = [data(0, 5, transactional=True), builders.marker(ABORT, base_offset=1, producer_id=5)]
     second = [data(2, 5, transactional=True), builders.marker(COMMIT, base_offset=3, producer_id=5)]
@@ -337,7 +337,7 @@ def random_log(log_dir: Path, rng: random.Random) -> tuple[Path, dict[int, str],
 
 
 @pytest.mark.parametrize("seed", range(25))
-def test_random_transactions_in_any_range(log_dir: Path, seed: int) -> None:
+def test_random_transactions_are_filtered_in_any_range(log_dir: Path, seed: int) -> None:
     rng = random.Random(seed)
     path, fate, stable = random_log(log_dir, rng)
     write_checkpoint(log_dir, names.REPLICATION_CHECKPOINT, "orders 7 80")
@@ -374,7 +374,7 @@ def test_damage_does_not_hide_an_open_transaction(log_dir: Path) -> None:
     assert view(path).end == 7
 
 
-def test_an_empty_partition(log_dir: Path) -> None:
+def test_empty_partition_has_no_records(log_dir: Path) -> None:
     path = write_log(log_dir, [])
     write_checkpoint(log_dir, names.REPLICATION_CHECKPOINT, "orders 7 0")
     assert dump_offsets(path) == ([], [])

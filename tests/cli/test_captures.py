@@ -18,7 +18,7 @@ def framed(client: bytes) -> bytes:
     return len(data).to_bytes(4, "big") + data
 
 
-def test_a_capture_is_known_by_its_bytes(tmp_path: Path) -> None:
+def test_capture_is_detected_by_its_bytes(tmp_path: Path) -> None:
     plain = tmp_path / "00000000000000000000.log.1"
     plain.write_bytes(gzip.decompress(CLIENTS.read_bytes()))
     expected = run("dump", "--format", "jsonl", CLIENTS)
@@ -28,7 +28,7 @@ def test_a_capture_is_known_by_its_bytes(tmp_path: Path) -> None:
     assert run("dump", "--format", "jsonl", "-", stdin=plain.read_bytes()).stdout == expected.stdout
 
 
-def test_every_form(tmp_path: Path) -> None:
+def test_every_form_is_written(tmp_path: Path) -> None:
     asked = ("dump", "--rows", "frame")
     table = run(*asked, "--format", "table", "--topic", "orders", CLIENTS).stdout
     assert "Produce" in table
@@ -45,7 +45,7 @@ def test_every_form(tmp_path: Path) -> None:
     assert len(run("dump", "--limit", "3", "--format", "jsonl", CLIENTS).stdout.splitlines()) == 3
 
 
-def test_only_some_records() -> None:
+def test_filters_apply_to_captures() -> None:
     text = run(
         "dump", "--rows", "record", "--from-offset", "3", "--format", "jsonl", CLIENTS
     ).stdout
@@ -78,7 +78,7 @@ def test_options_that_do_not_apply(option: str) -> None:
     assert str(CLIENTS) in result.stderr
 
 
-def test_names_in_a_capture_cannot_drive_a_terminal(tmp_path: Path) -> None:
+def test_names_in_a_capture_are_escaped(tmp_path: Path) -> None:
     hostile = b"\x1b]0;owned\x07\x1b[2J\xc2\x9b\n"
     path = tmp_path / "one"
     path.write_bytes(captures.capture(captures.packets([(0, 0, framed(hostile))])))
@@ -90,7 +90,7 @@ def test_names_in_a_capture_cannot_drive_a_terminal(tmp_path: Path) -> None:
     )
 
 
-def test_frames_are_known_by_the_first_request(tmp_path: Path) -> None:
+def test_frames_are_detected_by_the_first_request(tmp_path: Path) -> None:
     """One that begins with a response is read where it is asked for."""
     path = tmp_path / "one"
     frames = framed(b"a") + framed(b"b")
@@ -110,7 +110,7 @@ def test_hint_names_the_given_file(tmp_path: Path) -> None:
     assert (hint["path"], hint["command"]) == (str(path), f"kdump dump {path}")
 
 
-def test_not_a_capture(tmp_path: Path) -> None:
+def test_other_files_are_not_captures(tmp_path: Path) -> None:
     path = tmp_path / "one"
     path.write_bytes(b"nothing of the kind")
     result = run("dump", "--as", "capture", path)

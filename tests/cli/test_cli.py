@@ -24,7 +24,7 @@ def heavy_of(modules: set[str]) -> set[str]:
     return {name for name in modules if name in HEAVY or name.partition(".")[0] in HEAVY}
 
 
-def test_help_imports_next_to_nothing() -> None:
+def test_help_imports_few_modules() -> None:
     modules = modules_after("--help")
     assert heavy_of(modules) == set()
     ours = {name for name in modules if name.startswith("kdump")}
@@ -43,7 +43,7 @@ def test_json_lines_import_no_codec_and_no_table(tmp_path: object) -> None:
 
 
 @pytest.mark.parametrize("command", ["find-offset", "find-time"])
-def test_lookups_import_no_engine_for_help_and_nothing_heavy_for_an_answer(command: str) -> None:
+def test_lookups_import_few_modules(command: str) -> None:
     modules = modules_after(command, "--help")
     assert heavy_of(modules) == set()
     assert "kdump.broker.partition" not in modules
@@ -72,12 +72,12 @@ main(sys.argv[1:])
 
 @pytest.mark.skipif(kernels.NAME == "pure", reason="the pure kernel has modules of its own")
 @pytest.mark.parametrize("words", ["find-offset 1", "find-time latest"])
-def test_a_lookup_imports_no_more_than_a_sound_partition_needs(words: str) -> None:
+def test_lookup_imports_only_modules_for_a_sound_partition(words: str) -> None:
     modules = modules_after(*words.split(), str(SAMPLES / "4.1.1/d1/orders.lz4-0"))
     assert len({name for name in modules if name.startswith("kdump")}) <= 121
 
 
-def test_a_lookup_lists_each_directory_and_opens_each_file_once() -> None:
+def test_lookup_lists_directories_and_opens_files_once() -> None:
     sample = SAMPLES / "4.1.1/d1/orders.lz4-0"
     done = subprocess.run(
         [sys.executable, "-c", _ASKING, "find-offset", "-q", str(sample), "1"],
@@ -99,7 +99,7 @@ def test_group_help_lists_all_commands() -> None:
     assert "Show records" in result.output
 
 
-def test_lines_of_the_group_help_are_the_commands_own() -> None:
+def test_group_help_has_the_summary_of_each_command() -> None:
     group = cli
     assert isinstance(group, LazyGroup)
     context = click.Context(group)
@@ -117,11 +117,11 @@ def test_version_names_the_kernel() -> None:
 
 
 @pytest.mark.parametrize("args", [["nonesuch"], ["dump", "--nonesuch"], ["--nonesuch"]])
-def test_wrong_usage_is_2(args: list[str]) -> None:
+def test_wrong_usage_exits_with_2(args: list[str]) -> None:
     assert run(*args).exit_code == 2
 
 
-def test_module_runs_as_the_command() -> None:
+def test_module_runs_like_the_command() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "kdump", "--version"], capture_output=True, text=True, check=True
     )
@@ -144,7 +144,7 @@ def test_module_runs_as_the_command() -> None:
         (f"dump /nonesuch {SAMPLES / '4.1.1/d2/nulls_all-0'} --topic nul", "nulls_all"),
     ],
 )
-def test_completion(words: str, wanted: str) -> None:
+def test_completion_offers_names(words: str, wanted: str) -> None:
     line = f"kdump {words}"
     environment = {
         **os.environ,
@@ -162,7 +162,7 @@ def test_completion(words: str, wanted: str) -> None:
     assert f"plain,{wanted}" in done.stdout.splitlines()
 
 
-def test_completion_of_topics_passes_over_hostile_names(tmp_path: Path) -> None:
+def test_completion_omits_hostile_topic_names(tmp_path: Path) -> None:
     for name in ("orders-0", "orders-1", "or ders\n-0", "orders-x", "ordinary-0", "o\x1b-0"):
         (tmp_path / name).mkdir()
     asked = (sys.executable, "-m", "kdump")

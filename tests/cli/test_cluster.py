@@ -24,7 +24,7 @@ PAGE = (ROOT / "man" / "kdump-cluster.1").read_text("utf-8")
         ("@1795220057", 883),
     ],
 )
-def test_a_moment_is_an_offset_or_a_time(moment: str, offset: int) -> None:
+def test_at_accepts_an_offset_or_a_time(moment: str, offset: int) -> None:
     done = run("cluster", "--at", moment, "--what", "features", SAMPLE)
     assert done.exit_code == 0
     summary = json.loads(done.stdout.splitlines()[-1])
@@ -53,7 +53,7 @@ def test_invalid_requests(arguments: list[str], said: str) -> None:
 @pytest.mark.parametrize(
     "way", [[], ["--history"], ["--diff", "0", "900"], ["--view", "zookeeper"]]
 )
-def test_every_way_has_every_form(form: str, way: list[str]) -> None:
+def test_every_view_has_every_form(form: str, way: list[str]) -> None:
     done = run("cluster", "--format", form, *way, SAMPLE)
     assert (done.exit_code, done.stderr) == (0, "")
     assert "orders.gzip" in done.stdout

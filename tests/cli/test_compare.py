@@ -89,7 +89,7 @@ def test_spark_options_go_with_spark(left: Path, behind: Path) -> None:
     assert run("--master", "local[2]", left, behind).exit_code == 2
 
 
-def test_quiet_is_damage_only(left: Path, flipped: Path, behind: Path) -> None:
+def test_quiet_prints_damage_only(left: Path, flipped: Path, behind: Path) -> None:
     assert run("-q", left, behind).stdout == ""
     assert [row["row"] for row in read_rows(run("-q", left, flipped))] == [
         "replica-difference",
@@ -97,7 +97,7 @@ def test_quiet_is_damage_only(left: Path, flipped: Path, behind: Path) -> None:
     ]
 
 
-def test_csv(left: Path, flipped: Path, tmp_path: Path) -> None:
+def test_csv_has_one_header(left: Path, flipped: Path, tmp_path: Path) -> None:
     path = tmp_path / "out.csv"
     assert run("--output", path, left, flipped).exit_code == 3
     lines = list(csv.reader(path.read_text().splitlines()))
@@ -139,7 +139,7 @@ def test_table_of_usual_differences(left: Path, behind: Path, tmp_path: Path) ->
     assert table(left, same).splitlines()[2].split() == ["equal", "orders-0", "100", "2"]
 
 
-def test_table_names_what_was_found_once(left: Path, behind: Path) -> None:
+def test_table_reports_each_difference_once(left: Path, behind: Path) -> None:
     for number in range(7):
         replica(left, "", LOG, partition=f"alone-{number}")
     text = table(left, behind).replace("\n", " ")
@@ -153,7 +153,7 @@ def test_table_counts_omitted_differences(left: Path, tmp_path: Path) -> None:
     assert "8 more differences; --limit shows more" in text
 
 
-def test_names_from_a_disk_are_hostile(tmp_path: Path) -> None:
+def test_hostile_names_are_escaped(tmp_path: Path) -> None:
     name = "o\x1b[31mrders-0"
     left = replica(tmp_path, "left", LOG, partition=name)
     right = replica(tmp_path, "right", LOG[:-1], partition=name)
@@ -196,7 +196,7 @@ def test_command_names_existing_paths(tmp_path: Path) -> None:
     assert all(path.exists() for path in paths)
 
 
-def test_server_properties(tmp_path: Path, left: Path) -> None:
+def test_server_properties_select_the_directories(tmp_path: Path, left: Path) -> None:
     """A broker's own file names one side."""
     right = replica(tmp_path, "right", LOG[:-1], files={"cleaner-offset-checkpoint": checkpoint(0)})
     settings = tmp_path / "server.properties"

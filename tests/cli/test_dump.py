@@ -86,7 +86,9 @@ def test_records_in_a_pipe_are_json_lines(partition: Path) -> None:
         (["--no-control", "--limit", "3"], [0, 1, 2]),
     ],
 )
-def test_ranges_and_filters(partition: Path, args: Sequence[str], wanted: list[int]) -> None:
+def test_ranges_and_filters_select_records(
+    partition: Path, args: Sequence[str], wanted: list[int]
+) -> None:
     assert offsets(partition, *args) == wanted
 
 
@@ -112,7 +114,7 @@ def segmented(tmp_path: Path) -> Path:
         (["--tail", "3", "--to-offset", "8"], [5, 6, 7]),
     ],
 )
-def test_tail(segmented: Path, args: list[str], wanted: list[int]) -> None:
+def test_tail_shows_the_last_records(segmented: Path, args: list[str], wanted: list[int]) -> None:
     assert offsets(*args, segmented) == wanted
 
 
@@ -129,7 +131,7 @@ def test_tail_reads_no_more_segments_than_it_needs(segmented: Path) -> None:
     assert result.stderr.count("crc-mismatch") == 1
 
 
-def test_tail_is_of_each_partition_and_of_batches_too(segmented: Path, partition: Path) -> None:
+def test_tail_applies_to_each_partition_and_to_batches(segmented: Path, partition: Path) -> None:
     found = read_rows(dump("--tail", "1", partition, segmented))
     assert [(row["topic"], row["offset"]) for row in found] == [("orders", 5), ("orders", 29)]
     (batch,) = read_rows(dump("--tail", "1", "--batches", segmented))
@@ -159,7 +161,7 @@ def test_damage_is_status_3_and_reading_continues(damaged: Path) -> None:
     assert (finding["row"], finding["code"]) == ("finding", "crc-mismatch")
 
 
-def test_fail_on_never(damaged: Path) -> None:
+def test_fail_on_never_exits_with_0(damaged: Path) -> None:
     assert dump("--fail-on", "never", damaged).exit_code == 0
 
 
@@ -170,18 +172,18 @@ def test_quiet_prints_findings_only(damaged: Path) -> None:
     assert result.exit_code == 3
 
 
-def test_path_that_is_not_there_does_not_stop_the_others(partition: Path) -> None:
+def test_missing_path_does_not_stop_the_others(partition: Path) -> None:
     result = dump("/nonesuch", partition)
     assert result.exit_code == 1
     assert len(read_rows(result)) == 6
     assert result.stderr == "kdump: /nonesuch: No such file or directory\n"
 
 
-def test_damage_outweighs_a_path_that_cannot_be_read(damaged: Path) -> None:
+def test_damage_outweighs_an_unreadable_path(damaged: Path) -> None:
     assert dump("/nonesuch", damaged).exit_code == 3
 
 
-def test_nothing_to_work_on_is_1(partition: Path) -> None:
+def test_no_input_exits_with_1(partition: Path) -> None:
     assert dump("--topic", "none*", partition.parent).exit_code == 1
 
 
@@ -208,7 +210,7 @@ def test_nothing_to_work_on_is_1(partition: Path) -> None:
         ["--output", "x", "x"],
     ],
 )
-def test_wrong_usage_is_2(args: list[str]) -> None:
+def test_wrong_usage_exits_with_2(args: list[str]) -> None:
     result = dump(*args)
     assert result.exit_code == 2
     assert result.stdout == ""
@@ -282,13 +284,13 @@ def test_output_into_the_input_is_refused(partition: Path) -> None:
     assert sorted(partition.iterdir()) == before
 
 
-def test_output_that_cannot_be_made_is_1(partition: Path, tmp_path: Path) -> None:
+def test_unwritable_output_exits_with_1(partition: Path, tmp_path: Path) -> None:
     result = dump("--output", tmp_path / "none" / "out", partition)
     assert result.exit_code == 1
     assert result.stderr.endswith("none: No such file or directory\n")
 
 
-def test_pyarrow_missing_is_1(
+def test_missing_pyarrow_exits_with_1(
     partition: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
@@ -308,7 +310,7 @@ def test_bytes_in_the_requested_form(partition: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
-def test_full_standard_output_is_1(partition: Path) -> None:
+def test_full_standard_output_exits_with_1(partition: Path) -> None:
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(
             [sys.executable, "-m", "kdump", "dump", str(partition)],
@@ -348,7 +350,7 @@ def test_closed_pipe_is_status_1_without_a_message(long_log: Path) -> None:
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="no SIGUSR1 here")
-def test_signals_while_the_reader_is_slow(long_log: Path) -> None:
+def test_signals_end_the_run_while_the_reader_is_slow(long_log: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "kdump", "dump", str(long_log)],
         stdout=subprocess.PIPE,

@@ -87,7 +87,7 @@ def test_keys_and_values_are_decoded(data: Path) -> None:
     assert values("--topic", "orders", "--decode", "raw", data)[0] == frame(7, OF_A).decode()
 
 
-def test_the_key_of_a_window_is_decoded(data: Path) -> None:
+def test_window_key_is_decoded(data: Path) -> None:
     start = 1_795_642_500_000
     window, session = pack(">qi", start, 3), pack(">qq", start + 5, start)
     keys = [frame(8, b"\4k1") + window, frame(8, b"\4k1") + session, b"key" + window]
@@ -208,12 +208,12 @@ def test_mismatched_subjects_and_invalid_records_are_reported(data: Path) -> Non
     )
 
 
-def test_a_number_may_begin_as_a_frame_does(data: Path) -> None:
+def test_number_that_looks_like_a_frame_is_not_decoded(data: Path) -> None:
     topic(data, "n", [(None, (5).to_bytes(8, "big")), (None, b"\0\0\0\5"), (None, b"")])
     assert values("--topic", "n", data) == ["\0" * 7 + "\5", "\0\0\0\5", ""]
 
 
-def test_an_id_of_a_context_is_for_the_topics_that_its_subjects_name(data: Path) -> None:
+def test_context_id_applies_to_topics_of_its_subjects(data: Path) -> None:
     topic(data, "far", [(None, frame(7, b"\6"))])
     assert values("--topic", "far", data) == [{"schema": said(7, ":.blue:far-value"), "data": 3}]
 
@@ -230,7 +230,7 @@ def test_filters_see_decoded_values(data: Path) -> None:
     assert [row["offset"] for row in rows("--topic", "orders", "--limit", "1", data)] == [0]
 
 
-def test_files_of_schemas(data: Path, tmp_path: Path) -> None:
+def test_schema_files_are_used(data: Path, tmp_path: Path) -> None:
     (tmp_path / "o.avsc").write_text(json.dumps(ORDER))
     (tmp_path / "p.proto").write_text(PROTO)
     alone = tmp_path / "alone"
@@ -258,12 +258,12 @@ def test_files_of_schemas(data: Path, tmp_path: Path) -> None:
         (["--decode", "schema", "--batches"], "exclude each other"),
     ],
 )
-def test_wrong_usage(data: Path, args: list[str], words: str) -> None:
+def test_wrong_usage_exits_with_2(data: Path, args: list[str], words: str) -> None:
     result = dump(*args, data)
     assert (result.exit_code, words in result.stderr) == (2, True)
 
 
-def test_another_name_and_time_of_the_registry(data: Path) -> None:
+def test_registry_topic_and_time_may_be_given(data: Path) -> None:
     (data / "_schemas-0").rename(data / "registry-0")
     topic(data, "orders", [(None, frame(7, OF_A))])
     assert values("--topic", "orders", data) == [frame(7, OF_A).decode()]
@@ -328,7 +328,7 @@ def test_parquet_and_library_have_decoded_values(data: Path, tmp_path: Path) -> 
         assert opened.table("schema").num_rows == 12
 
 
-def test_values_as_the_newest_version_has_them(data: Path) -> None:
+def test_values_are_resolved_to_the_newest_version(data: Path) -> None:
     newer = {**ORDER, "fields": [ORDER["fields"][0] | {"type": "double"}, NEW]}
     records = [
         schema_record("orders-value", 1, 7, ORDER),

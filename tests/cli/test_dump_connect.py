@@ -109,7 +109,7 @@ def test_rows(data: Path) -> None:
         "--decode schema --format table --wide",
     ],
 )  # fmt: skip
-def test_no_form_shows_a_secret(data: Path, words: str) -> None:
+def test_no_form_reveals_a_secret(data: Path, words: str) -> None:
     for more in ((), ("--show-secrets",)):
         shown = dump(*words.split(), *more, data)
         if words == "--hex":  # the bytes of all lines, one after another
@@ -118,7 +118,7 @@ def test_no_form_shows_a_secret(data: Path, words: str) -> None:
         assert (SECRET in shown) == bool(more)
 
 
-def test_no_filter_finds_a_secret(data: Path) -> None:
+def test_filters_do_not_match_secrets(data: Path) -> None:
     assert dump("--format", "jsonl", "--grep", SECRET, data) == ""
 
 

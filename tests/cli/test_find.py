@@ -38,7 +38,7 @@ def row_of(result: Result) -> dict[str, object]:
     return row
 
 
-def test_offset_in_a_pipe_is_one_line(partition: Path) -> None:
+def test_offset_lookup_in_a_pipe_prints_one_line(partition: Path) -> None:
     result = run("find-offset", partition, 3)
     row = row_of(result)
     assert (result.exit_code, row["row"], row["offset"]) == (0, "offset-lookup", 3)
@@ -59,7 +59,7 @@ def test_offset_in_a_pipe_is_one_line(partition: Path) -> None:
         ("2023-11-14T22:13:20.004", 4),
     ],
 )
-def test_times(partition: Path, target: str, offset: int) -> None:
+def test_times_are_looked_up(partition: Path, target: str, offset: int) -> None:
     result = run("find-time", partition, target)
     assert (result.exit_code, row_of(result)["offset"]) == (0, offset)
 
@@ -95,7 +95,7 @@ def test_negative_offset_is_out_of_range_not_an_option(partition: Path) -> None:
         ("find-time", ["a", "-1", "--engine", "spark", "--master", "x", "--remote", "y"]),
     ],
 )
-def test_wrong_usage_is_2(command: str, args: list[str]) -> None:
+def test_wrong_usage_exits_with_2(command: str, args: list[str]) -> None:
     assert run(command, *args).exit_code == 2
 
 
@@ -103,7 +103,7 @@ def test_path_may_look_like_an_option_after_dashes(partition: Path) -> None:
     assert run("find-offset", "--", "-nonesuch", "5").exit_code == 1
 
 
-def test_now_and_back() -> None:
+def test_relative_times_are_accepted() -> None:
     now = time.time_ns() // 1_000_000
     assert 0 <= now - 1_800_000 - read_target("now-30m") + 1000 < 60_000
 
@@ -120,7 +120,7 @@ def test_status_4_only_when_no_partition_answers(partition: Path) -> None:
     assert result.exit_code == 0
 
 
-def test_a_missing_path_is_1_and_the_others_are_answered_for(partition: Path) -> None:
+def test_missing_path_exits_with_1_after_the_other_lookups(partition: Path) -> None:
     result = run("find-offset", partition.parent / "nonesuch-0", partition, 3)
     assert (result.exit_code, row_of(result)["offset"]) == (1, 3)
     assert run("find-offset", partition.parent, 3, "--topic", "none*").exit_code == 1
@@ -146,7 +146,7 @@ def test_wrong_index_is_found_and_fails(partition: Path) -> None:
     assert "offset 2" in found["message"]
 
 
-def test_a_record_that_consumers_fail_on_is_shown_and_fails(partition: Path) -> None:
+def test_record_that_stops_consumers_is_damage(partition: Path) -> None:
     path = partition / f"{STEM}.log"
     log = bytearray(path.read_bytes())
     log[-2] ^= 1  # in the last value
@@ -187,7 +187,7 @@ def test_reset_csv_clamps_an_offset_out_of_range(partition: Path) -> None:
         assert (result.exit_code, result.stdout) == (0, f"orders,7,{line}\n")
 
 
-def test_reset_csv_is_not_complete_without_a_partition_that_failed(partition: Path) -> None:
+def test_reset_csv_reports_missing_partitions(partition: Path) -> None:
     broken = partition.parent / "orders-8"
     shutil.copytree(partition, broken)
     size = (broken / f"{STEM}.log").stat().st_size
@@ -218,7 +218,7 @@ def test_csv_has_one_header(partition: Path) -> None:
     assert (row["row"], row["offset"], row["error"]) == ("time-lookup", "1", "")
 
 
-def test_table(partition: Path) -> None:
+def test_table_shows_the_lookup(partition: Path) -> None:
     asked = ("find-offset", partition, 3, "--broker-version", "4.4", "--format", "table")
     title, heading, _, line = run(*asked).stdout.splitlines()
     assert title == "According to Kafka 4.4:"
@@ -226,7 +226,7 @@ def test_table(partition: Path) -> None:
     assert line.split()[:4] == ["orders-7", "3", "2023-11-14T22:13:20.003Z", "0"]
 
 
-def test_explained_table_has_the_answer_first_and_numbered_steps(partition: Path) -> None:
+def test_explained_table_starts_with_the_answer(partition: Path) -> None:
     result = run("find-time", partition, TIME + 3, "--explain", "--check", "--format", "table")
     lines = result.stdout.splitlines()
     assert lines[0].startswith("orders-7   offset 3   2023-11-14T22:13:20.003Z   segment 0 ")

@@ -48,19 +48,19 @@ def test_unknown_command_suggests_one(word: str, command: str) -> None:
         ("zzzz", "no command or file 'zzzz'; kdump --help lists the commands"),
     ],
 )
-def test_options_of_other_programs_lead_to_those_meant(words: str, meant: str) -> None:
+def test_options_of_other_programs_get_a_suggestion(words: str, meant: str) -> None:
     result = kdump(*words.split(), LOG)
     assert result.exit_code == 2
     assert meant in result.stderr
 
 
-def test_value_of_a_variable_names_the_variable() -> None:
+def test_error_in_a_variable_names_the_variable() -> None:
     for name, value in (("KDUMP_JOBS", "zero"), ("KDUMP_FORMAT", "xx")):
         assert f"Invalid value for {name}, for '-" in kdump("verify", LOG, **{name: value}).stderr
     assert "Invalid value for '-j' / '--jobs'" in kdump("verify", "--jobs", "zero", LOG).stderr
 
 
-def test_words_lead_to_commands_that_exist() -> None:
+def test_suggestions_name_existing_commands() -> None:
     assert set(_MEANT) == set(NAMES)
 
 
@@ -70,18 +70,18 @@ def test_unknown_word_or_path_prints_a_hint() -> None:
     assert "\x1b" not in kdump("l\x1b[2Js").stderr
 
 
-def test_no_arguments_print_the_help_in_lines() -> None:
+def test_kdump_without_arguments_prints_help() -> None:
     result = kdump()
     assert "\n  verify " in result.output + result.stderr
     assert "\\n" not in result.output + result.stderr
 
 
 @pytest.mark.parametrize("words", [("version",), ("-V",), ("--version",)])
-def test_version(words: tuple[str, ...]) -> None:
+def test_version_is_printed(words: tuple[str, ...]) -> None:
     assert kdump(*words).output.startswith("kdump ")
 
 
-def test_help_of_a_command_and_of_all() -> None:
+def test_help_shows_one_command_or_all() -> None:
     assert kdump("help").output == kdump("--help").output
     assert kdump("help", "find-time").output == kdump("find-time", "--help").output
 
@@ -112,7 +112,7 @@ def test_time_ago_of_no_unit() -> None:
 
 
 @each("symptom", SYMPTOMS, ids=lambda symptom: symptom.page)
-def test_help_of_a_symptom(symptom: object) -> None:
+def test_help_shows_a_symptom(symptom: object) -> None:
     assert isinstance(symptom, type(SYMPTOMS[0]))
     result = kdump("help", *symptom.title.split())
     assert result.exit_code == 0
@@ -121,14 +121,14 @@ def test_help_of_a_symptom(symptom: object) -> None:
         assert f"    {command}\n" in result.output
 
 
-def test_help_of_no_symptom_lists_all() -> None:
+def test_help_of_an_unknown_symptom_lists_all() -> None:
     result = kdump("help", "zzzz")
     assert result.exit_code == 1
     assert all(symptom.title in result.output for symptom in SYMPTOMS)
 
 
 @each("command", NAMES)
-def test_short_help_is_one_screen(command: str) -> None:
+def test_short_help_fits_one_screen(command: str) -> None:
     short, whole = kdump(command, "-h").output, kdump(command, "--help").output
     assert short.endswith(f"All options: kdump {command} --help\n")
     assert len(short.splitlines()) <= 45
@@ -137,14 +137,14 @@ def test_short_help_is_one_screen(command: str) -> None:
     assert 2 <= short.count("\n  -") <= 10
 
 
-def test_the_target_of_a_lookup_may_be_first() -> None:
+def test_lookup_target_may_come_first() -> None:
     for target, command in (("457", "find-offset"), ("2023-11-15T09:27:35Z", "find-time")):
         assert kdump(command, target, LOG).output == kdump(command, LOG, target).output != ""
     assert "the last argument is OFFSET; 'x'" in kdump("find-offset", LOG, "x").stderr
     assert "Error: '1700050000' is in 1970" in kdump("find-time", "1700050000", LOG).stderr
 
 
-def test_a_path_that_looks_like_a_target_is_a_path(
+def test_existing_path_is_not_taken_as_a_target(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "457").mkdir()
@@ -152,7 +152,7 @@ def test_a_path_that_looks_like_a_target_is_a_path(
     assert "the last argument is OFFSET; 'x'" in kdump("find-offset", "457", "x").stderr
 
 
-def test_times_of_everyday_speech(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_everyday_times_are_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "time_ns", lambda: 1_795_735_260_593_000_000)
     day, hour = 86_400_000, 3_600_000
     assert read_time("today") % day == read_time("yesterday") % day == 0
@@ -163,7 +163,7 @@ def test_times_of_everyday_speech(monkeypatch: pytest.MonkeyPatch) -> None:
     assert row["row"] == "time-lookup"
 
 
-def test_json_names_jsonl() -> None:
+def test_json_suggests_jsonl() -> None:
     result = kdump("verify", "--format", "json", LOG)
     assert result.exit_code == 2
     assert "one object per line: jsonl" in result.stderr

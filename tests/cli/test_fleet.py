@@ -66,7 +66,7 @@ def test_keys_are_written_in_the_requested_form(directory: Path) -> None:
 
 
 @pytest.mark.parametrize(("args", "shown"), [((), 20), (("--top", 3), 3), (("--top", 0), 30)])
-def test_top(tmp_path: Path, args: tuple[object, ...], shown: int) -> None:
+def test_top_limits_rows(tmp_path: Path, args: tuple[object, ...], shown: int) -> None:
     log = tmp_path / "orders-0" / f"{0:020}.log"
     log.parent.mkdir()
     log.write_bytes(builders.batch([builders.record(n, key=b"%d" % n) for n in range(30)]))
@@ -86,7 +86,7 @@ def test_damage_is_reported_and_not_counted(directory: Path) -> None:
     assert run("usage", "--fail-on", "never", directory).exit_code == 0
 
 
-def test_path_that_is_not_there(directory: Path) -> None:
+def test_missing_path_exits_with_1(directory: Path) -> None:
     for command in ("usage", "sequences"):
         result = run(command, directory / "nowhere", directory)
         assert result.exit_code == 1
@@ -99,7 +99,7 @@ def test_missing_selection() -> None:
         assert run(command, "--master", "local[2]", ".").exit_code == 2
 
 
-def test_sequences_are_notes(tmp_path: Path) -> None:
+def test_sequence_findings_are_notes(tmp_path: Path) -> None:
     path = write_log(tmp_path, {0: [data(0, 7, 0), data(1, 7, 5), data(2, 7, 5)]})
     result = run("sequences", path)
     assert result.exit_code == 0
@@ -126,7 +126,7 @@ def test_same_output_from_several_workers(directory: Path) -> None:
         assert run(*command, "-j", 2, directory).stdout == wanted
 
 
-def test_tables(directory: Path) -> None:
+def test_tables_fit_the_terminal(directory: Path) -> None:
     """What a terminal shows; the forms are asked for, so that no terminal is needed."""
     table = run("usage", "--format", "table", directory).stdout
     lines = table.splitlines()
@@ -140,11 +140,11 @@ def test_tables(directory: Path) -> None:
     assert "1 gap (4 numbers missing)" in table
 
 
-def test_neither_loads_spark_nor_arrow(directory: Path) -> None:
+def test_fleet_commands_load_neither_spark_nor_arrow(directory: Path) -> None:
     assert not {"pyspark", "pyarrow", "py4j"} & modules_after("usage", str(directory))
 
 
-def test_sums_of_verify_by_broker_and_topic(directory: Path) -> None:
+def test_verify_sums_by_broker_and_topic(directory: Path) -> None:
     result = run("verify", "--summary-by", "topic, broker", directory)
     rows = [row for row in read_rows(result) if row["row"] != "finding"]
     assert [row["row"] for row in rows] == ["summary-by", "summary-by", "summary"]

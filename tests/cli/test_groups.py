@@ -16,7 +16,7 @@ SAMPLE = str(Path(__file__).parents[2] / "sample-data/clean/4.4.0/d2")
 run = partial(commands.run, "groups")
 
 
-def test_rows_have_the_members_of_the_contract() -> None:
+def test_rows_have_their_declared_members() -> None:
     rows: dict[str, list[str]] = {}
     for line in run(SAMPLE).stdout.splitlines():
         fields = json.loads(line)
@@ -105,7 +105,7 @@ def test_empty_result_is_reported() -> None:
     assert run("-q", "--group", "nobody", SAMPLE).stderr == ""
 
 
-def test_no_such_partition_is_not_done(tmp_path: Path) -> None:
+def test_missing_partition_is_reported(tmp_path: Path) -> None:
     (tmp_path / "orders-0").mkdir()
     (tmp_path / "orders-0" / f"{0:020}.log").touch()
     result = run(tmp_path)
@@ -160,7 +160,7 @@ def test_forward_and_member_commits_are_ignored(tmp_path: Path) -> None:
     assert b"removed" in written
 
 
-def test_tables_hold_hostile_names(tmp_path: Path) -> None:
+def test_tables_escape_hostile_names(tmp_path: Path) -> None:
     log = Log()
     evil = "g\x1b[2J\r\n\u202e\udc80"
     log.add(classic(evil, 2, protocol="\x9b1m", leader="m\x07"), commit(evil, "t\x1b-0", 5))
@@ -195,7 +195,7 @@ def test_history_of_backward_commits(tmp_path: Path) -> None:
     assert offsets("--backwards", "--from", "3000", path) == [(None, 3)]
 
 
-def test_history_of_a_time(tmp_path: Path) -> None:
+def test_history_is_limited_to_a_time(tmp_path: Path) -> None:
     path = jumps(tmp_path)
     assert offsets("--from", "2000", path) == [(9, 2), (2, 7), (7, None), (None, 3), (3, 8)]
     assert offsets("--from", "2000", "--to", "4000", path) == [(9, 2), (2, 7)]
@@ -204,7 +204,7 @@ def test_history_of_a_time(tmp_path: Path) -> None:
     assert result.stderr == "kdump: no change found\n"
 
 
-def test_options_of_history_go_with_it(tmp_path: Path) -> None:
+def test_history_options_need_history(tmp_path: Path) -> None:
     path = jumps(tmp_path)
     for words in (["--backwards"], ["--from", "0"], ["--to", "0"]):
         result = run(*words, path)

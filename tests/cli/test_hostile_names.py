@@ -145,7 +145,7 @@ def words_of(command: str, *paths: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_terminal_is_sent_nothing_to_obey(data: Path, command: str) -> None:
+def test_terminal_gets_no_control_sequences(data: Path, command: str) -> None:
     paths = [data]
     if command.startswith("compare"):
         paths.append(data.parent / f"other-{data.name}")
@@ -160,7 +160,7 @@ def test_terminal_is_sent_nothing_to_obey(data: Path, command: str) -> None:
 
 
 @pytest.mark.parametrize("command", INTERNAL)
-def test_strings_of_internal_topics_are_as_harmless(tmp_path: Path, command: str) -> None:
+def test_strings_of_internal_topics_are_escaped(tmp_path: Path, command: str) -> None:
     status, written = on_terminal(*command.split(), str(internal_topics(tmp_path / "data")))
     assert status in (0, 1, 2, 3, 4)
     assert b"Traceback" not in written
@@ -168,13 +168,13 @@ def test_strings_of_internal_topics_are_as_harmless(tmp_path: Path, command: str
 
 
 @pytest.mark.parametrize("form", ["table", "markdown"])
-def test_lines_without_a_table_are_as_harmless_in_a_pipe(data: Path, form: str) -> None:
+def test_plain_lines_are_escaped_in_a_pipe(data: Path, form: str) -> None:
     assert (
         find_controls(run("info", "--format", form, data).stdout.encode("utf-8", "replace")) == []
     )
 
 
-def test_manifest_of_a_salvage(data: Path, tmp_path: Path) -> None:
+def test_salvage_manifest_keeps_hostile_names(data: Path, tmp_path: Path) -> None:
     source = tmp_path / os.fsdecode(b"FORGED" + HOSTILE + b"\nLOST: 0-9\n") / "orders-0"
     shutil.copytree(data / "sound-0", source)
     out = tmp_path / "out"
@@ -189,7 +189,7 @@ def test_manifest_of_a_salvage(data: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("colour", [False, True])
-def test_door_to_a_terminal(colour: bool) -> None:
+def test_hostile_strings_reach_no_terminal(colour: bool) -> None:
     sent = bytearray()
     door = TerminalDoor(sent.extend, colour=colour)
     whole = "\x1b[1;31mred\x1b[0m \x1b]52;c;x\x07 \u202e \x9b ä\n\tplain\n".encode() + b"\xff\r\n"
@@ -201,7 +201,7 @@ def test_door_to_a_terminal(colour: bool) -> None:
 
 
 @pytest.mark.parametrize("command", ["dump", "verify --notes", "find-offset --explain"])
-def test_colours_are_the_only_sequences(data: Path, command: str) -> None:
+def test_colors_are_the_only_sequences(data: Path, command: str) -> None:
     _, written = on_terminal(*words_of(command, data, data), colour=True)
     assert b"\x1b[" in written
     assert find_controls(written, colour=True) == []
@@ -229,7 +229,7 @@ def test_colours_are_the_only_sequences(data: Path, command: str) -> None:
         ["dump", b"s3" + HOSTILE + b"://x"],
     ],
 )
-def test_arguments_are_sent_back_safely(words: list[str | bytes]) -> None:
+def test_arguments_in_errors_are_escaped(words: list[str | bytes]) -> None:
     status, written = on_terminal(*words)
     assert status in (1, 2, 3)
     assert b"Traceback" not in written
@@ -237,7 +237,7 @@ def test_arguments_are_sent_back_safely(words: list[str | bytes]) -> None:
 
 
 @pytest.mark.parametrize("form", ["jsonl", "csv"])
-def test_rows_are_as_many_in_a_pipe(data: Path, form: str) -> None:
+def test_hostile_names_add_no_rows_in_a_pipe(data: Path, form: str) -> None:
     """A name with a line end in it is no line of its own to what reads the form."""
     result = run("dump", "--batches", "--format", form, data)
     if form == "jsonl":
@@ -249,7 +249,7 @@ def test_rows_are_as_many_in_a_pipe(data: Path, form: str) -> None:
     assert topics == {"sound", "keys", LINES, os.fsdecode(HOSTILE)}
 
 
-def test_text_of_kafka_has_no_more_lines_in_a_pipe(data: Path) -> None:
+def test_hostile_names_add_no_lines_to_kafka_text(data: Path) -> None:
     result = run("dump", "--batches", "--format", "kafka", data)
     starts = ("Dumping ", "Log starting", "baseOffset: ", "Found ")
     assert all(line.startswith(starts) for line in result.stdout.splitlines())
@@ -303,7 +303,7 @@ def test_entries_in_binary_forms(data: Path, tmp_path: Path, form: str) -> None:
     assert len(topics_in(out)) == 2
 
 
-def test_stray_file_of_0_7_hides_no_damage(tmp_path: Path) -> None:
+def test_stray_0_7_file_hides_no_damage(tmp_path: Path) -> None:
     shutil.copytree(DATA / "damaged", tmp_path / "data", dirs_exist_ok=True)
     directory = DataDirectory(tmp_path / "one").partition("orders", 0)
     log = directory / f"{0:020}.log"

@@ -101,7 +101,7 @@ def test_archive_is_read_like_its_contents(tmp_path: Path, command: str) -> None
 
 
 @pytest.mark.parametrize("form", PACKS)
-def test_every_form_of_archive(tmp_path: Path, form: str) -> None:
+def test_every_archive_format_is_read(tmp_path: Path, form: str) -> None:
     archive = PACKS[form](OF_41 / "d2", tmp_path)
     status, theirs = rows("dump PATH", str(OF_41 / "d2"))
     assert rows("dump PATH", str(archive)) == (status, theirs)
@@ -149,7 +149,7 @@ def segment(base: int = 40) -> bytes:
 
 
 @pytest.mark.parametrize("name", ["evil (1).log", "seg.bin", "FOUND.000", "x"])
-def test_a_log_of_any_name(tmp_path: Path, name: str) -> None:
+def test_log_of_any_name_is_read(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(segment())
     status, out, _ = kdump("dump", str(tmp_path / name), "--format", "jsonl")
     assert (status, re.findall(r'"offset":(\d+)', out)) == (0, ["40", "41", "42", "43", "44"])
@@ -161,7 +161,7 @@ def test_a_log_of_any_name(tmp_path: Path, name: str) -> None:
     assert (status, '"offset":42' in out) == (0, True)
 
 
-def test_a_compressed_segment(tmp_path: Path) -> None:
+def test_compressed_segment_is_read(tmp_path: Path) -> None:
     (tmp_path / "orders-3").mkdir()
     path = tmp_path / "orders-3" / f"{40:020}.log.gz"
     path.write_bytes(gzip.compress(segment()))
@@ -169,7 +169,7 @@ def test_a_compressed_segment(tmp_path: Path) -> None:
     assert (status, out.count('"topic":"orders","partition":3,"segment":40')) == (0, 5)
 
 
-def test_standard_input(tmp_path: Path) -> None:
+def test_standard_input_is_read(tmp_path: Path) -> None:
     for data in (segment(), gzip.compress(segment())):
         status, out, _ = kdump("dump", "-", "--format", "jsonl", stdin=data)
         assert (status, out.count('"row":"record"')) == (0, 5)
@@ -197,7 +197,7 @@ def test_unknown_kind_must_be_given(tmp_path: Path) -> None:
     assert (status, "requires --topic-name" in error) == (2, True)
 
 
-def test_an_index_of_another_name(tmp_path: Path) -> None:
+def test_index_of_another_name_is_read(tmp_path: Path) -> None:
     found = next((OF_41 / "d2").glob("orders.plain-0/*.index"))
     shutil.copy(found, tmp_path / "ix")
     base = str(int(found.stem))
@@ -214,7 +214,7 @@ def test_an_index_of_another_name(tmp_path: Path) -> None:
     ["orders.plain-0-LWgrMmVrT0a__7a4SasuPA", "LWgrMmVrT0a__7a4SasuPA-0-orders.plain",
      "orders.plain-LWgrMmVrT0a__7a4SasuPA/0"],
 )  # fmt: skip
-def test_tiered_storage(tmp_path: Path, place: str) -> None:
+def test_tiered_storage_is_read(tmp_path: Path, place: str) -> None:
     folder = tmp_path / "remote" / place
     folder.mkdir(parents=True)
     for file in (OF_41 / "d2" / "orders.plain-0").iterdir():
@@ -271,7 +271,9 @@ def hostile(name: str, kind: bytes = tarfile.REGTYPE, link: str = "", size: int 
         ("orders-0", tarfile.REGTYPE, ""),
     ],
 )
-def test_no_name_leads_out_of_an_archive(tmp_path: Path, name: str, kind: bytes, link: str) -> None:
+def test_archive_members_stay_inside_the_archive(
+    tmp_path: Path, name: str, kind: bytes, link: str
+) -> None:
     (tmp_path / "h.tar").write_bytes(hostile(name, kind, link))
     status, out, error = kdump("dump", str(tmp_path / "h.tar"), "--format", "jsonl")
     assert (status, out.count('"row":"record"')) == (0, 5)
@@ -279,7 +281,7 @@ def test_no_name_leads_out_of_an_archive(tmp_path: Path, name: str, kind: bytes,
     assert [entry.name for entry in tmp_path.iterdir()] == ["h.tar"]
 
 
-def test_bombs_are_bounded(tmp_path: Path) -> None:
+def test_decompression_bombs_are_bounded(tmp_path: Path) -> None:
     bomb = tmp_path / "bomb.gz"
     bomb.write_bytes(gzip.compress(bytes(64 << 20)))
     status, _, error = kdump("dump", str(bomb), "--unpack-limit", "10MiB", TMPDIR=str(tmp_path))

@@ -87,7 +87,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, target: str, broken: str = BROKEN) 
     monkeypatch.setattr(owner, name, now)
 
 
-def test_every_command_is_among_them() -> None:
+def test_every_command_is_tested() -> None:
     assert sorted([*COMMANDS, "produce"]) == READING  # which needs a cluster
 
 
@@ -126,7 +126,7 @@ def test_exception_of_one_partition_does_not_stop_the_others(
 
 
 @pytest.mark.parametrize("name", ["__consumer_offsets-0", "__transaction_state-1"])
-def test_exception_of_a_replay_is_a_finding(
+def test_exception_in_a_replay_is_a_finding(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.copytree(DATA / "clean" / "4.1.1", tmp_path / "node")
@@ -137,7 +137,7 @@ def test_exception_of_a_replay_is_a_finding(
     assert result.exit_code == 3
 
 
-def test_exception_of_the_metadata_log_is_a_finding(
+def test_exception_in_the_metadata_log_is_a_finding(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.copytree(DATA / "clean" / "4.1.1" / "d1", tmp_path / "d1")
@@ -194,7 +194,7 @@ def test_each_phase_of_verify_may_fail_before_the_summary(
         assert "crc-mismatch" in {row.get("code") for row in found}
 
 
-def test_status_is_not_0_with_fail_on_never_and_nagios_is_critical(
+def test_internal_error_sets_the_status_despite_fail_on_never(
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failing(monkeypatch, OPENING)
@@ -245,7 +245,7 @@ def test_swap_file_that_ends_in_zeros_next_to_damage_hides_no_partition(data: Pa
         assert [row["topic"] for row in found if row["error"]] == ["orders.plain"]
 
 
-def test_exception_outside_the_work_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exception_outside_the_work_prints_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*args: Any, **named: Any) -> Any:
         raise Unforeseen("in\nlines")
 

@@ -32,7 +32,7 @@ print(*(name for name in sys.modules if name.startswith("kdump")), file=sys.stde
         (174, ["verify", str(PARTITION)]),
     ],
 )
-def test_a_run_loads_few_modules(most: int, words: list[str]) -> None:
+def test_run_loads_few_modules(most: int, words: list[str]) -> None:
     command = [sys.executable, "-c", COUNT, *words]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     loaded = done.stderr.splitlines()[-1].split()

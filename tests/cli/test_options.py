@@ -35,12 +35,12 @@ from kdump.option_values import (
         ("7B", 7),
     ],
 )
-def test_size(text: str, size: int) -> None:
+def test_sizes_are_read(text: str, size: int) -> None:
     assert read_size(text) == size
 
 
 @each("text", ["", "MiB", "-1", "1XB", "1 2", "0x10"])
-def test_no_size(text: str) -> None:
+def test_malformed_sizes_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not a size"):
         read_size(text)
 
@@ -61,7 +61,7 @@ def test_no_size(text: str) -> None:
         ("@1795082400", 1_795_082_400_000),
     ],
 )
-def test_time(text: str, timestamp_ms: int) -> None:
+def test_times_are_read(text: str, timestamp_ms: int) -> None:
     assert read_time(text) == timestamp_ms
 
 
@@ -69,7 +69,7 @@ def test_time(text: str, timestamp_ms: int) -> None:
     ("text", "back_ms"),
     [("now", 0), ("now-30m", 1_800_000), ("now-7d", 604_800_000), ("now-1h30s", 3_630_000)],
 )
-def test_time_back_from_now(monkeypatch: pytest.MonkeyPatch, text: str, back_ms: int) -> None:
+def test_relative_times_are_read(monkeypatch: pytest.MonkeyPatch, text: str, back_ms: int) -> None:
     monkeypatch.setattr("time.time_ns", lambda: 1_700_000_000_123_456_789)
     assert read_time(text) == 1_700_000_000_123 - back_ms
 
@@ -83,7 +83,7 @@ def test_time_back_from_now(monkeypatch: pytest.MonkeyPatch, text: str, back_ms:
         ("14:05+02:00", 43_500_000),
     ],
 )
-def test_time_of_today(text: str, of_day_ms: int) -> None:
+def test_times_of_day_are_read(text: str, of_day_ms: int) -> None:
     """Which day it is may change between two looks at the clock, the time of day may not."""
     found = read_time(text)
     assert found % 86_400_000 == of_day_ms
@@ -94,29 +94,29 @@ def test_time_of_today(text: str, of_day_ms: int) -> None:
     ("text", "minutes"),
     [("+02:00", 120), ("-0330", -210), ("+5", 300), ("Z", 0), ("-18:00", -1080)],
 )
-def test_utc_offset(text: str, minutes: int) -> None:
+def test_utc_offsets_are_read(text: str, minutes: int) -> None:
     assert read_utc_offset(text) == minutes
 
 
 @each("text", ["", "2", "CET", "+25:00", "+1:99", "+"])
-def test_no_utc_offset(text: str) -> None:
+def test_malformed_utc_offsets_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not an offset"):
         read_utc_offset(text)
 
 
 @each("text", ["", "the day before", "-5y", "now-", "now-5", "now-5y", "now+5m", "24:05", "14:05h"])
-def test_no_time(text: str) -> None:
+def test_malformed_times_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not a time"):
         read_time(text)
 
 
 @each("text", ["9223372036854775808", "-9223372036854775809", "x", "1.0", ""])
-def test_no_int64(text: str) -> None:
+def test_malformed_int64_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"64 bits|whole number"):
         read_int64(text)
 
 
-def test_pattern_is_over_bytes() -> None:
+def test_pattern_matches_bytes() -> None:
     assert read_pattern(r"\x00k").search(b"a\x00k")
     with pytest.raises(ValueError, match="is not a regular expression"):
         read_pattern("(")
@@ -124,7 +124,7 @@ def test_pattern_is_over_bytes() -> None:
 
 
 @each(("text", "seconds"), [("90", 90), ("0", 0), ("30m", 1800), ("1h30m", 5400), ("7d", 604_800)])
-def test_durations(text: str, seconds: float) -> None:
+def test_durations_are_read(text: str, seconds: float) -> None:
     assert read_duration(text) == seconds
 
 
@@ -135,16 +135,16 @@ def test_invalid_durations(text: str) -> None:
 
 
 @each("text", ["50MiB", "50MiB/s", "50 mib /S", "52428800"])
-def test_rates(text: str) -> None:
+def test_rates_are_read(text: str) -> None:
     assert read_rate(text) == 50 << 20
 
 
-def test_no_rate_is_zero() -> None:
+def test_zero_rate_is_refused() -> None:
     with pytest.raises(ValueError, match="is too low"):
         read_rate("0")
 
 
-def test_slices() -> None:
+def test_slices_are_read() -> None:
     assert read_slice("3/7") == (3, 7)
     for text in ("0/7", "8/7", "7", "a/b", "1/0"):
         with pytest.raises(ValueError, match="not a slice"):
@@ -155,7 +155,7 @@ def test_slices() -> None:
     ("command", "option", "moved"),
     [(command, option, moved) for command in MOVED for option, moved in MOVED[command].items()],
 )
-def test_an_option_that_is_a_command_now_is_refused_by_its_name(
+def test_removed_option_names_its_command(
     command: str, option: str, moved: str, tmp_path: Path
 ) -> None:
     result = run(command, option, tmp_path)

@@ -51,7 +51,7 @@ def never_read(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("command", [one for one in COMMANDS if "--out {}" not in one])
-def test_folder_that_is_missing(
+def test_missing_folder_is_reported_first(
     partition: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
     never_read(monkeypatch)
@@ -64,7 +64,7 @@ def test_folder_that_is_missing(
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_file_in_the_place_of_a_folder(
+def test_file_in_place_of_a_folder_is_reported_first(
     partition: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
     never_read(monkeypatch)
@@ -75,13 +75,13 @@ def test_file_in_the_place_of_a_folder(
     assert str(tmp_path / "plain") in result.stderr
 
 
-def test_directory_in_the_place_of_a_file(partition: Path, tmp_path: Path) -> None:
+def test_directory_in_place_of_a_file_is_reported_first(partition: Path, tmp_path: Path) -> None:
     result = run("verify", "--state", tmp_path, partition)
     assert (result.exit_code, "is a directory" in result.stderr) == (1, True)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_folder_that_may_not_be_entered(partition: Path, shut: Path, command: str) -> None:
+def test_inaccessible_folder_is_reported_first(partition: Path, shut: Path, command: str) -> None:
     done = run_unprivileged(*command.format(shut / "file", partition).split())
     assert done.returncode == 1
     assert done.stdout == ""
@@ -98,7 +98,7 @@ def test_monitoring_output_formats(partition: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "command", ["dump {}", "dump --entries {}", "find-offset {} 3", "usage {}", "verify {}"]
 )
-def test_named_file_without_permission_is_1(partition: Path, command: str) -> None:
+def test_unreadable_named_file_exits_with_1(partition: Path, command: str) -> None:
     log = partition / segments.name(0, "log")
     name = segments.name(0, "index") if "--entries" in command else log.name
     (partition / name).chmod(0)
@@ -109,7 +109,7 @@ def test_named_file_without_permission_is_1(partition: Path, command: str) -> No
     assert "Traceback" not in done.stderr
 
 
-def test_input_below_a_folder_that_may_not_be_entered(tmp_path: Path, shut: Path) -> None:
+def test_input_below_an_inaccessible_folder_is_an_error(tmp_path: Path, shut: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()
     done = run_unprivileged("dump", "--output", out / "rows.jsonl", shut / "orders-0")

@@ -86,7 +86,7 @@ def test_output_directory_is_checked_through_its_descriptor(
     assert read_files(data) == before
 
 
-def test_open_file_of_a_broker(data: Path) -> None:
+def test_open_file_of_a_broker_is_not_overwritten(data: Path) -> None:
     with (data / "orders-0" / LOG).open("ab") as file:
         before = read_files(data)
         for folder in ("/dev/fd", f"/proc/{os.getpid()}/fd", "/proc/self/fd"):
@@ -94,7 +94,7 @@ def test_open_file_of_a_broker(data: Path) -> None:
     assert read_files(data) == before
 
 
-def test_directories_that_are_made(data: Path, tmp_path: Path) -> None:
+def test_failed_run_leaves_no_directories(data: Path, tmp_path: Path) -> None:
     before = read_files(tmp_path)
     sources = tmp_path / "elsewhere"
     DataDirectory(sources).partition("read", 0)
@@ -112,7 +112,7 @@ def test_directories_that_are_made(data: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["out.jsonl", "out.csv", "out.parquet"])
-def test_file_is_replaced_only_with_force(data: Path, tmp_path: Path, name: str) -> None:
+def test_existing_file_needs_force(data: Path, tmp_path: Path, name: str) -> None:
     out = tmp_path / name
     out.write_bytes(b"mine")
     refused = run("dump", "-o", out, data / "orders-0")
@@ -139,7 +139,7 @@ def test_empty_file_is_overwritten(data: Path, tmp_path: Path) -> None:
         (("why", "--textfile"), b"# HELP kdump_"),
     ],
 )
-def test_file_of_that_form_is_replaced(
+def test_file_of_the_same_form_is_replaced(
     data: Path, tmp_path: Path, words: tuple[str, ...], head: bytes
 ) -> None:
     out = tmp_path / "out"
@@ -187,7 +187,7 @@ def test_quiet_run_writes_the_output_file(data: Path, tmp_path: Path, command: s
 
 
 @pytest.mark.parametrize("number", ["5", "0", "48301220"])
-def test_offset_in_the_place_of_a_file(data: Path, tmp_path: Path, number: str) -> None:
+def test_offset_in_place_of_a_file_is_refused(data: Path, tmp_path: Path, number: str) -> None:
     result = run("dump", "-o", number, data / "orders-0")
     assert result.exit_code == 2
     assert f"use --from-offset {number}" in result.stderr

@@ -65,7 +65,9 @@ def test_table_of_a_plan_is_paged(partition: Path) -> None:
         ((), {"KDUMP_PAGER": "'"}),
     ],
 )
-def test_no_pager(partition: Path, words: tuple[str, ...], given: dict[str, str]) -> None:
+def test_pager_may_be_disabled(
+    partition: Path, words: tuple[str, ...], given: dict[str, str]
+) -> None:
     status, text = run_on_terminal("dump", partition, *words, **given)
     assert status == 3
     assert "P:" not in text
@@ -81,7 +83,7 @@ def test_no_pager_without_an_interactive_terminal(partition: Path) -> None:
     assert "P:" not in run_on_terminal("dump", partition, stdin=False, **MARKS)[1]
 
 
-def test_pager_that_is_left_early(partition: Path) -> None:
+def test_pager_may_quit_early(partition: Path) -> None:
     for command, lines in (("head -n 2", 2), ("true", 0)):
         status, text = run_on_terminal("dump", partition, KDUMP_PAGER=command)
         assert status in (1, 3)  # 1 where it is left before everything is written

@@ -79,7 +79,7 @@ def test_binary_output_that_accepts_nothing(form: str) -> None:
 
 
 @pytest.mark.parametrize("option", ["textfile", "state"])
-def test_device_without_end_is_not_read(option: str) -> None:
+def test_endless_device_is_not_read(option: str) -> None:
     reached, _ = shell(f"ulimit -v 4000000; {KDUMP} verify --{option} /dev/zero {SOUND} >/dev/null")
     assert reached == 0
 
@@ -157,7 +157,7 @@ def test_signal_leaves_no_temporary_files(
     assert out.read_bytes() == b"before"
 
 
-def test_a_signal_within_a_finalizer_ends_the_run() -> None:
+def test_signal_in_a_finalizer_ends_the_run() -> None:
     code = (
         "import os, signal\n"
         "from kdump.cli.process import ended_by_signals\n"
@@ -211,7 +211,7 @@ def test_mode_of_the_old_file_is_kept(tmp_path: Path, option: str) -> None:
 
 
 @pytest.mark.parametrize("option", ["--output", "--textfile", "--state"])
-def test_new_file_has_the_mode_that_is_usual(tmp_path: Path, option: str) -> None:
+def test_new_file_has_the_default_mode(tmp_path: Path, option: str) -> None:
     assert (
         shell(f"umask 027; {KDUMP} verify {option} {tmp_path / 'out'} {SOUND} >/dev/null")[0] == 0
     )

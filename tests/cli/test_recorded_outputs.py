@@ -410,9 +410,7 @@ def name_of(run: Run) -> str:
 
 @pytest.mark.skipif(RECORDS, reason="they are recorded")
 @pytest.mark.parametrize("run", RUNS, ids=name_of)
-def test_outputs_are_those_recorded(
-    samples: Path, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_outputs_match_the_record(samples: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     text = run_and_normalize(samples, run, monkeypatch)
     assert digest(text) == read_recorded()[run.words], text
 

@@ -45,7 +45,7 @@ def test_plan_in_a_pipe(partition: Path) -> None:
     assert [path.suffix for path in partition.iterdir()] == [".log"]
 
 
-def test_write_then_nothing_to_do(partition: Path) -> None:
+def test_second_write_has_nothing_to_do(partition: Path) -> None:
     result = run("--write", partition, "--index-interval-bytes", "0")
     assert result.exit_code == 0
     assert [row["action"] for row in read_rows(result)] == ["created", "created"]
@@ -63,7 +63,7 @@ def test_broker_settings_apply_by_default(partition: Path, tmp_path: Path) -> No
     assert [row["entries_after"] for row in read_rows(found)] == [0, 1]
 
 
-def test_damage_is_3_in_a_plan_and_5_where_it_is_refused(partition: Path) -> None:
+def test_damage_exits_with_3_in_a_plan_and_5_if_refused(partition: Path) -> None:
     log = partition / f"{STEM}.log"
     log.write_bytes(log.read_bytes()[:-5])
     os.utime(log, (1_600_000_000, 1_600_000_000))
@@ -81,7 +81,7 @@ def test_damage_is_3_in_a_plan_and_5_where_it_is_refused(partition: Path) -> Non
     assert (partition / f"{STEM}.index").exists()
 
 
-def test_out(partition: Path, tmp_path: Path) -> None:
+def test_out_writes_to_another_directory(partition: Path, tmp_path: Path) -> None:
     result = run("--out", tmp_path / "new", partition)
     assert result.exit_code == 0
     assert {path.name for path in (tmp_path / "new" / "orders-7").iterdir()} == {
@@ -101,16 +101,16 @@ def test_out(partition: Path, tmp_path: Path) -> None:
         ["--format", "kafka", "."],
     ],
 )
-def test_wrong_usage(words: list[str]) -> None:
+def test_wrong_usage_exits_with_2(words: list[str]) -> None:
     assert run(*words).exit_code == 2
 
 
-def test_nothing_to_work_on(tmp_path: Path) -> None:
+def test_no_input_exits_with_1(tmp_path: Path) -> None:
     assert run(tmp_path).exit_code == 1
     assert run(tmp_path / "absent").exit_code == 1
 
 
-def test_csv(partition: Path) -> None:
+def test_csv_has_one_header(partition: Path) -> None:
     found = list(csv.DictReader(run("--format", "csv", partition).stdout.splitlines()))
     assert [(row["row"], row["action"]) for row in found] == [("reindex", "create")] * 2
 
@@ -136,7 +136,7 @@ def test_next_command_is_printed(
     assert told in run("a b").stderr
 
 
-def test_how_to_undo(partition: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_undo_command_is_printed(partition: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (partition / f"{STEM}.index").write_bytes(b"abc")
     words = ["--write", str(partition)]
     monkeypatch.setattr(sys, "argv", ["kdump", "reindex", *words])
@@ -148,7 +148,7 @@ def test_how_to_undo(partition: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (partition / f"{STEM}.index").read_bytes() == b"abc"
 
 
-def test_a_file_that_gives_settings_only(partition: Path, tmp_path: Path) -> None:
+def test_settings_file_selects_no_partition(partition: Path, tmp_path: Path) -> None:
     properties = tmp_path / "server.properties"
     properties.write_text("log.index.interval.bytes=0\n")
     found = read_rows(run("--server-properties", properties, partition))

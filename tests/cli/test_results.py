@@ -38,7 +38,7 @@ def entries(count: int) -> Iterator[Row]:
         yield make_row("offset-index-entry", **fields)
 
 
-def test_bar_makes_room_for_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_bar_makes_room_for_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     events: list[str] = []
 
     class Bar:
@@ -72,7 +72,7 @@ def test_bar_makes_room_for_rows(monkeypatch: pytest.MonkeyPatch) -> None:
         ("compiled", 9, False, 0),
     ],
 )
-def test_slow_kernel_is_named_once_before_a_large_log(
+def test_slow_kernel_is_reported_once_before_a_large_log(
     monkeypatch: pytest.MonkeyPatch, kernel: str, large: int, quiet: bool, told: int
 ) -> None:
     monkeypatch.setattr(results, "is_terminal", lambda file: file is sys.stderr)

@@ -28,7 +28,7 @@ run = partial(commands.run, "salvage")
 carve = partial(commands.run, "carve")
 
 
-def test_a_dry_run_writes_nothing(copies: list[Path], tmp_path: Path) -> None:
+def test_dry_run_writes_nothing(copies: list[Path], tmp_path: Path) -> None:
     before = sorted(tmp_path.rglob("*"))
     for more in ((), ("--dry-run",), ("--dry-run", "--out", tmp_path / "out")):
         result = run(*more, *copies)
@@ -45,7 +45,7 @@ def test_lost_records_set_the_status(copies: list[Path]) -> None:
     assert run("--fail-on", "never", copies[0]).exit_code == 0
 
 
-def test_a_result_is_built_and_proved(copies: list[Path], tmp_path: Path) -> None:
+def test_result_is_built_and_verified(copies: list[Path], tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert run("--out", out, *copies).exit_code == 0
     assert (out / "orders-0" / f"{0:020}.index").is_file()
@@ -60,7 +60,7 @@ def test_a_result_is_built_and_proved(copies: list[Path], tmp_path: Path) -> Non
     assert "is not empty" in again.stderr
 
 
-def test_a_conflict_is_refused(tmp_path: Path) -> None:
+def test_conflict_is_refused(tmp_path: Path) -> None:
     one = replica(tmp_path, "one", LOG)
     two = replica(tmp_path, "two", [rewrite_record(LOG[0], 2, b"other"), *LOG[1:]])
     assert run(one, two).exit_code == 3
@@ -80,7 +80,7 @@ def test_a_conflict_is_refused(tmp_path: Path) -> None:
         (("--out", "s3://bucket/out"), "is in a store"),
     ],
 )
-def test_wrong_usage(words: tuple[str, ...], why: str, copies: list[Path]) -> None:
+def test_wrong_usage_exits_with_2(words: tuple[str, ...], why: str, copies: list[Path]) -> None:
     result = run(*words, copies[0])
     assert result.exit_code == 2
     assert why in result.stderr
@@ -112,7 +112,7 @@ def test_terminal_output_names_the_next_command(copies: list[Path], tmp_path: Pa
     assert '  rm -f "${LOG_DIR:?}"/.kafka_cleanshutdown\n' in text
 
 
-def test_an_image_is_carved(tmp_path: Path) -> None:
+def test_image_is_carved(tmp_path: Path) -> None:
     image, names = tmp_path / "disk.img", tmp_path / "names"
     image.write_bytes(bytes(4096) + b"".join(batch.data() for batch in LOG))
     result = carve(image)
@@ -139,7 +139,7 @@ def test_an_image_is_carved(tmp_path: Path) -> None:
     assert b"The partition of carved-1 is unknown." in written
 
 
-def test_a_directory_in_the_place_of_a_log_hides_no_other(tmp_path: Path) -> None:
+def test_directory_in_place_of_a_log_hides_no_copy(tmp_path: Path) -> None:
     copy = replica(tmp_path, "one", LOG[:2])
     (copy / "orders-0" / f"{9999:020}.log").mkdir()
     (row,) = read_rows(run(copy))

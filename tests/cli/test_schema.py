@@ -39,7 +39,7 @@ def test_json_schema_matches_rows(words: str, sample: str, behind: str) -> None:
                 assert needed <= row.keys() <= properties.keys()
 
 
-def test_a_type_is_that_of_json() -> None:
+def test_types_are_json_types() -> None:
     properties = json.loads(run("--format", "json-schema", "member").stdout)["properties"]
     assert properties["subscription"]["type"] == ["array", "null"]
     assert properties["epoch"]["maximum"] == (1 << 31) - 1

@@ -39,7 +39,7 @@ _MORE = (
 
 @pytest.mark.parametrize("width", [80, 120])
 @each(("words", "sample", "behind"), [*RUNS, *_MORE])
-def test_no_line_is_wider_than_the_terminal(
+def test_lines_fit_the_terminal(
     width: int, words: str, sample: str, behind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(SAMPLES)  # paths are as long wherever the checkout is
@@ -53,7 +53,7 @@ def test_no_line_is_wider_than_the_terminal(
     assert not _BROKEN_NAME.search("\n".join(lines))
 
 
-def test_tables_leave_out_what_says_nothing_new() -> None:
+def test_tables_omit_repeated_facts() -> None:
     """Sound indexes, evidence of the same node, topics with one partition."""
     lines = screen("reindex", _CLEAN, width=80)
     assert not any(" keep " in line for line in lines)

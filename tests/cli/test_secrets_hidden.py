@@ -82,7 +82,7 @@ def run(*words: object) -> str:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_text(partition: Path, tmp_path: Path, form: str) -> None:
+def test_text_output_hides_secrets(partition: Path, tmp_path: Path, form: str) -> None:
     snapshot, lone = tmp_path / "00000000000000000024-0000000001.checkpoint", tmp_path / LOG
     for path in (snapshot, lone):
         path.write_bytes(builders.batch([builders.record(0, 0, None, SCRAM)]))
@@ -95,7 +95,9 @@ def test_text(partition: Path, tmp_path: Path, form: str) -> None:
 
 @pytest.mark.parametrize("decode", ["raw", "auto"])
 @pytest.mark.parametrize("form", ["parquet", "arrow"])
-def test_binary(partition: Path, tmp_path: Path, form: str, decode: str) -> None:
+def test_binary_output_hides_secrets(
+    partition: Path, tmp_path: Path, form: str, decode: str
+) -> None:
     for more in ((), ("--show-secrets",)):
         out = tmp_path / f"out{len(more)}.{form}"
         run("dump", *more, "--decode", decode, "-o", out, partition)
@@ -104,7 +106,7 @@ def test_binary(partition: Path, tmp_path: Path, form: str, decode: str) -> None
         assert ("4711" in values, is_hidden(values)) == (True, not more)
 
 
-def test_parts(partition: Path, tmp_path: Path) -> None:
+def test_part_files_hide_secrets(partition: Path, tmp_path: Path) -> None:
     out = tmp_path / "parts"
     run("dump", "-j", "1", "--format", "parquet", "-o", f"{out}/", partition)
     (part,) = out.rglob("*.parquet")
@@ -114,7 +116,7 @@ def test_parts(partition: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["table", "jsonl", "csv"])
-def test_other_commands(partition: Path, tmp_path: Path, form: str) -> None:
+def test_other_commands_hide_secrets(partition: Path, tmp_path: Path, form: str) -> None:
     other = tmp_path / "other" / partition.name
     shutil.copytree(partition, other)
     log = other / LOG
@@ -155,7 +157,7 @@ def test_library_hides_the_same_secrets(partition: Path) -> None:
         assert [is_hidden(repr([*rows])) for rows in found] == [not secrets] * len(found)
 
 
-def test_records_that_differ_in_a_secret_are_not_duplicates(tmp_path: Path) -> None:
+def test_records_with_different_secrets_are_not_duplicates(tmp_path: Path) -> None:
     directory = tmp_path / "__cluster_metadata-0"
     directory.mkdir()
     values = [SCRAM, SCRAM.replace(HUSH.encode(), HUSH[::-1].encode()), SCRAM]

@@ -75,7 +75,7 @@ def test_rows_after_damage_keep_their_width(
     assert lines[-1].split()[0] == str(base + 899)
 
 
-def test_header_row_of_a_damaged_batch_and_records_only(damaged: Path) -> None:
+def test_damaged_batch_has_a_header_row_without_records(damaged: Path) -> None:
     def rows(*options: str) -> list[str]:
         found = run("dump", *options, damaged)
         assert found.exit_code == 3
@@ -117,7 +117,7 @@ FORMULAS = [b"=1+1|x", b"+1", b"-1", b"@x", b"\tx", b"\rx", "\uff1d1".encode()]
 
 
 @pytest.mark.parametrize("large", [False, True], ids=["small", "large"])
-def test_csv_that_no_spreadsheet_calculates(tmp_path: Path, large: bool) -> None:
+def test_csv_contains_no_formulas(tmp_path: Path, large: bool) -> None:
     values = [value + b"x" * 70_000 * large for value in (*FORMULAS, b"plain", b"a=1")]
     directory = tmp_path / "orders-0"
     directory.mkdir()
@@ -185,7 +185,7 @@ def test_retired_directory_is_named(partition: Path) -> None:
     assert run("dump", "--retired", "-n", 1, retired.parent).exit_code == 0
 
 
-def test_names_of_headers_stay_apart(tmp_path: Path) -> None:
+def test_header_names_are_kept_apart(tmp_path: Path) -> None:
     """Names that are not UTF-8 are not all the same mark."""
     names = [b"a\xff", b"a\xfe", "a\ufffd".encode(), b"a"]
     directory = tmp_path / "orders-0"

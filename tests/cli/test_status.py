@@ -17,7 +17,7 @@ from kdump.findings.finding import Severity
         ((5, 2, 3, 1, 4, 0), 2),
     ],
 )
-def test_precedence(statuses: tuple[int, ...], stands: int) -> None:
+def test_errors_take_precedence_by_severity(statuses: tuple[int, ...], stands: int) -> None:
     assert first_of(*statuses) == stands
 
 
@@ -33,9 +33,9 @@ def test_precedence(statuses: tuple[int, ...], stands: int) -> None:
         (Severity.DAMAGE, "never", False),
     ],
 )
-def test_fail_on(worst: Severity | None, fail_on: str, failed: bool) -> None:
+def test_fail_on_sets_the_status(worst: Severity | None, fail_on: str, failed: bool) -> None:
     assert fails(worst, fail_on) is failed
 
 
-def test_words_of_fail_on() -> None:
+def test_fail_on_accepts_severities() -> None:
     assert ("never", *(severity.value for severity in Severity)) == FAIL_ON

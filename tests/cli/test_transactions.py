@@ -30,7 +30,7 @@ def hanging(directory: Path, name: str = "billing-7") -> Path:
     return directory
 
 
-def test_rows_have_the_members_of_the_contract(tmp_path: Path) -> None:
+def test_rows_have_their_declared_members(tmp_path: Path) -> None:
     result = run(hanging(tmp_path))
     assert result.exit_code == 0
     row = json.loads(result.stdout.splitlines()[0])
@@ -64,7 +64,7 @@ def test_table_fits_a_terminal(tmp_path: Path) -> None:
     assert first.split()[:4] == ["billing-7", "7/0", "CompleteCommit", "yes"]
 
 
-def test_only_open_ones_and_ids(tmp_path: Path) -> None:
+def test_open_and_id_select_transactions(tmp_path: Path) -> None:
     path = hanging(tmp_path)
     for words, ids in (
         (("--open",), ["billing-7"]),
@@ -83,7 +83,7 @@ def test_empty_result_is_reported(tmp_path: Path) -> None:
     assert run("--id", "none", "-q", tmp_path).stderr == ""
 
 
-def test_directory_without_partitions(tmp_path: Path) -> None:
+def test_directory_without_partitions_is_an_error(tmp_path: Path) -> None:
     result = run(tmp_path)
     assert result.exit_code == 1
 
@@ -94,7 +94,7 @@ def test_terminal_output_names_the_abort_command(tmp_path: Path) -> None:
     assert f"To end it, on a running cluster:\r\n  {ABORT}" in written.decode()
 
 
-def test_hostile_names_are_spelled_out(tmp_path: Path) -> None:
+def test_hostile_names_are_escaped(tmp_path: Path) -> None:
     path = hanging(tmp_path, "\x1b[2J[red]\n")
     result = run("--format", "table", path)
     assert "\x1b" not in result.stdout

@@ -85,7 +85,7 @@ def test_verify_names_only_the_file(path: Path, broken: set[str]) -> None:
 
 @pytest.mark.parametrize("target", ["nowhere", None])
 @pytest.mark.parametrize("pattern", ["*.log", "*.checkpoint"])
-def test_metadata_that_is_a_link_to_nowhere_leaves_a_forecast(
+def test_dangling_metadata_link_leaves_a_prediction(
     tmp_path: Path, pattern: str, target: str | None
 ) -> None:
     node = Path(shutil.copytree(SOUND, tmp_path / "d1"))

@@ -82,7 +82,7 @@ def test_remote_storage_next_to_data_is_no_failure(command: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["orders.plain-0", "a copy"])
-def test_partition_with_an_unreadable_segment_is_checked_in_part(
+def test_readable_segments_next_to_an_unreadable_one_are_checked(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.copytree(SOURCE / "d2" / "orders.plain-0", tmp_path / name)
@@ -103,7 +103,7 @@ def test_partition_with_an_unreadable_segment_is_checked_in_part(
     assert result.exit_code == 1
 
 
-def test_archive_with_an_impossible_header_is_read_up_to_there(tmp_path: Path) -> None:
+def test_archive_is_read_up_to_an_impossible_header(tmp_path: Path) -> None:
     with tarfile.open(tmp_path / "a.tar", "w", format=tarfile.GNU_FORMAT) as tar:
         tar.add(SOURCE / "d2" / "orders.plain-0", "orders.plain-0")
     header = bytearray(tarfile.TarInfo("negative").tobuf(tarfile.GNU_FORMAT))

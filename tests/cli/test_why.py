@@ -21,7 +21,7 @@ def data(tmp_path: Path) -> Path:
     return data
 
 
-def test_rows_in_order(data: Path) -> None:
+def test_rows_are_in_order(data: Path) -> None:
     result = run("--now", START_MS, "--free", "1MiB", data)
     assert result.exit_code == 0
     kinds = [json.loads(line)["row"] for line in result.stdout.splitlines()]
@@ -61,7 +61,7 @@ def test_table_starts_with_unknown_facts(data: Path) -> None:
     assert "topic-settings-unknown" not in known.output
 
 
-def test_quiet_with_a_file_of_metrics(data: Path, tmp_path: Path) -> None:
+def test_quiet_writes_metrics_only(data: Path, tmp_path: Path) -> None:
     file = tmp_path / "why.prom"
     result = run("-q", "--textfile", file, data)
     assert (result.exit_code, result.stdout) == (0, "")
@@ -76,7 +76,7 @@ def test_metrics_file_cannot_replace_an_input(data: Path) -> None:
     assert log.read_bytes() == before
 
 
-def test_space_to_free_in_one_directory(data: Path) -> None:
+def test_space_may_be_freed_in_one_directory(data: Path) -> None:
     for text, told in (("=1MiB", "does not name"), ("data=7m5", "is not a size"), ("d9=1", "'d9'")):
         result = run("--free", text, data)
         assert (result.exit_code, told in result.stderr) == (2, True), text

@@ -413,7 +413,7 @@ def test_unacknowledged_records_are_lost(clock: Clock) -> None:
         sender.finish()
 
 
-def test_silence_is_borne_for_a_while(clock: Clock) -> None:
+def test_unanswered_requests_are_retried_for_a_while(clock: Clock) -> None:
     def finishing(sender: Sender) -> float:
         began = clock.now
         with pytest.raises(UncertainSendError, match=told):

@@ -73,7 +73,7 @@ def test_untranslatable_settings_are_refused(tmp_path: Path, text: str, told: st
         settings(tmp_path, text)
 
 
-def test_a_store_that_only_java_reads_is_named_with_what_to_do(tmp_path: Path) -> None:
+def test_java_key_store_is_reported_with_a_remedy(tmp_path: Path) -> None:
     for kind in ("truststore", "keystore"):
         with pytest.raises(UsageError) as caught:
             settings(tmp_path, f"ssl.{kind}.location=/x\nssl.{kind}.type=pkcs12")

@@ -10,6 +10,6 @@ def test_every_reason_for_a_gap_has_one_name() -> None:
     assert sum(bool(entry.gap) for entry in CATALOGUE.values()) == len(GAPS)
 
 
-def test_every_reason_not_to_decode_is_one_of_the_kernels() -> None:
+def test_kernels_define_every_decoding_failure() -> None:
     assert UNDECODED.keys() <= set(reasons.NAMES.values())
     assert sum(bool(entry.undecoded) for entry in CATALOGUE.values()) == len(UNDECODED)

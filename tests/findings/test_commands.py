@@ -52,13 +52,13 @@ def test_bad_batch_command() -> None:
         ("offset-index-missing", "index,timeindex"),
     ],
 )
-def test_an_index_is_rebuilt(code: str, only: str) -> None:
+def test_index_findings_suggest_a_rebuild(code: str, only: str) -> None:
     words = command_for(found(code, position=8))
     assert words == ("kdump", "reindex", "--only", only, "/var/lib/kafka/orders-7")
 
 
 @each("code", CATALOGUE)
-def test_every_command_is_one_that_kdump_knows(code: str) -> None:
+def test_every_suggested_command_exists(code: str) -> None:
     for members in ({}, {"position": 8}, {"position": 8, "offset": 3}, {"path": "-x/-1.log"}):
         words = command_for(found(code, **members))
         if words is not None and str(words[1]) in cli.list_commands(click.Context(cli)):
@@ -68,7 +68,7 @@ def test_every_command_is_one_that_kdump_knows(code: str) -> None:
 
 
 @each("code", CATALOGUE)
-def test_the_remedy_and_the_command_agree(code: str) -> None:
+def test_remedy_and_command_agree(code: str) -> None:
     entry = CATALOGUE[code]
     assert "delete the file" not in entry.remedy.lower()
     assert re.findall(r"reindex --only ([a-z-]+(?:,[a-z-]+)*)", entry.remedy) == (
@@ -93,14 +93,14 @@ def test_the_remedy_and_the_command_agree(code: str) -> None:
         "/data/Grüße-1/0.log",
     ],
 )
-def test_a_shell_reads_back_the_path(path: str) -> None:
+def test_shell_reads_the_path_back(path: str) -> None:
     text = format_command(("printf", "%s", path))
     assert text.isprintable()
     done = subprocess.run(["bash", "-c", text], capture_output=True, check=True)
     assert os.fsdecode(done.stdout) == path
 
 
-def test_plain_words_stay_plain() -> None:
+def test_plain_words_are_not_quoted() -> None:
     text = format_command(("kdump", "dump", LOG))
     assert text == f"kdump dump {LOG}"
     assert shlex.split(text) == ["kdump", "dump", LOG]

@@ -10,13 +10,13 @@ from findings_rows import verify_rows
 from kdump.findings.catalogue import CATALOGUE
 
 
-def test_all_codes_are_accounted_for() -> None:
+def test_every_code_has_an_example() -> None:
     made = [*MAKERS, *CAPTURES, *OTHERS]
     assert sorted(made) == sorted(CATALOGUE)
 
 
 @pytest.mark.parametrize("codes", [MAKERS, CAPTURES], ids=["directories", "captures"])
-def test_verify_finds_each(tmp_path: Path, codes: dict[str, object]) -> None:
+def test_verify_finds_each_code(tmp_path: Path, codes: dict[str, object]) -> None:
     missing = []
     for code in codes:
         if code == NEEDS_ROOT and os.geteuid():

@@ -29,7 +29,7 @@ REFUSED = [
 
 
 @each(("word", "why"), REFUSED)
-def test_value_that_kafka_cannot_have(word: str, why: str) -> None:
+def test_impossible_value_gives_no_command(word: str, why: str) -> None:
     for line in (
         format_command(("printf", word)),
         format_command(("cat",), stdin=word),
@@ -41,14 +41,14 @@ def test_value_that_kafka_cannot_have(word: str, why: str) -> None:
         assert subprocess.run(["bash", "-c", line], check=True, capture_output=True).stdout == b""
 
 
-def test_value_that_kafka_can_have() -> None:
+def test_possible_values_are_not_quoted() -> None:
     words = ("tool", topic_word("a.b_C-1"), topic_word("t", 7), cluster_id_word(None))
     assert format_command((*words, cluster_id_word("c0rpusSharedAAAAAAAAAA"))) == (
         "tool a.b_C-1 t:7 CLUSTER_ID c0rpusSharedAAAAAAAAAA"
     )
 
 
-def test_redirections_are_quoted_too() -> None:
+def test_redirections_are_quoted() -> None:
     line = format_command(
         ("cat",), stdin="a'$(b)|", pipe_to=("grep", "-F", "$(b)|"), into="/dev/stdout"
     )
@@ -57,20 +57,20 @@ def test_redirections_are_quoted_too() -> None:
     assert line.count("|") == 1
 
 
-def test_commands_one_after_the_other() -> None:
+def test_commands_are_joined() -> None:
     refused = format_command(("b", topic_word("$")))
     assert join_commands(["a", refused, "c", refused]) == f"a && c {refused}"
     assert join_commands([]) == ""
 
 
 @each("path", ["-rf", "-", "--help", "-\n", os.fsdecode(b"-\xff")])
-def test_path_is_not_an_option(path: str) -> None:
+def test_path_is_not_taken_as_an_option(path: str) -> None:
     line = format_command(("printf", "%s", path_word(path)))
     done = subprocess.run(["bash", "-c", line], capture_output=True, check=True)
     assert os.fsdecode(done.stdout) == f"./{path}"
 
 
-def test_directory_to_be_named_stops_the_command_until_it_is_set(tmp_path: Path) -> None:
+def test_command_needs_its_directory_variable(tmp_path: Path) -> None:
     (tmp_path / "a b").mkdir()
     target = Variable("WHERE", "/a b", option="--target-directory=")
     line = format_command(("rm", "-rf", Variable("WHERE", "/a b"))) + "; echo " + target.text

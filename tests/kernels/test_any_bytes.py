@@ -27,7 +27,7 @@ HEADER = builders.batch([], records_count=3)
 @pytest.mark.fuzz
 @PROFILE
 @given(ANY, st.integers(-2, 400), st.integers(-2, 400), INT64, st.booleans(), st.integers(-1, 9))
-def test_walk_of_any_bytes(
+def test_walk_survives_any_bytes(
     data: bytes, start: int, end: int, last_offset: int, check: bool, most: int
 ) -> None:
     batches, stop, _ = both("walk", data, start, end, 0, last_offset, check, most)
@@ -37,7 +37,7 @@ def test_walk_of_any_bytes(
 @pytest.mark.fuzz
 @PROFILE
 @given(ANY, st.integers(-1, 400), st.integers(-1, 400), INT64, INT64, st.integers(-1, 5000))
-def test_resync_of_any_bytes(
+def test_resync_survives_any_bytes(
     data: bytes, start: int, behind: int, low: int, high: int, summed: int
 ) -> None:
     both("resync", data, start, len(data), behind, low, high, summed)
@@ -72,7 +72,7 @@ RECORDS = st.lists(
 @pytest.mark.fuzz
 @PROFILE
 @given(RECORDS, st.integers(-1, 6), INT64, INT64, INT64, st.booleans())
-def test_decode_of_any_records(
+def test_decoding_survives_any_records(
     payload: bytes, count: int, offset: int, timestamp: int, maximum: int, append_time: bool
 ) -> None:
     data = builders.batch(
@@ -94,7 +94,7 @@ def test_decode_of_any_records(
 @pytest.mark.fuzz
 @PROFILE
 @given(ANY, INT64, INT64, st.integers(-1, 2))
-def test_inner_messages_of_any_bytes(data: bytes, offset: int, base: int, magic: int) -> None:
+def test_inner_messages_survive_any_bytes(data: bytes, offset: int, base: int, magic: int) -> None:
     batches, _, _ = _pure.walk(HEADER, 0, len(HEADER), 0, -1, True, 1)
     both("inner_base", data, 0, len(data), offset, magic)
     both("decode_messages", data, 0, len(data), batches, 0, base, 100)
@@ -108,7 +108,7 @@ def test_inner_messages_of_any_bytes(data: bytes, offset: int, base: int, magic:
     | st.text(max_size=30).map(lambda text: text.encode()[:-1])
     | st.lists(st.sampled_from(TEXTS), max_size=6).map(b"".join)
 )
-def test_text_of_any_bytes(value: bytes) -> None:
+def test_text_is_written_for_any_bytes(value: bytes) -> None:
     data = builders.batch([builders.record(0, 0, value, value, [(value, value)])])
     batches, _, _ = both("walk", data, 0, len(data), 0, -1, True, 1)
     records, *_ = both("decode_run", data, 0, batches, 0, 1)
@@ -118,7 +118,7 @@ def test_text_of_any_bytes(value: bytes) -> None:
 
 @pytest.mark.parametrize("unit", [*TEXTS[:-1], b"\0", b"a" * 7 + b"\xc3\xbc", b"\xf0\x9f\x98\x80"])
 @pytest.mark.parametrize("lead", range(4) if LONG else [3])
-def test_long_text_at_the_seams_of_pieces(unit: bytes, lead: int) -> None:
+def test_long_text_is_written_across_pieces(unit: bytes, lead: int) -> None:
     value = b"x" * lead + unit * (270_000 // len(unit))  # a piece has 256 KiB
     data = builders.batch([builders.record(0, 0, value, b"", [])])
     batches, records = _decoded(_pure, data)

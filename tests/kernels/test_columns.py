@@ -19,7 +19,7 @@ from kdump.kernels.columns import Columns, RecordBatches
 from kdump.output.text_forms import json_form
 
 
-def test_row_numbers_that_do_not_exist(kernel: ModuleType) -> None:
+def test_missing_row_numbers_are_refused(kernel: ModuleType) -> None:
     data = batch()
     batches, records = decode(kernel, data)
     none = RecordBatches.empty(c.BATCH_WIDTH)
@@ -38,7 +38,7 @@ def test_row_numbers_that_do_not_exist(kernel: ModuleType) -> None:
             call()
 
 
-def test_any_buffer_will_do(kernel: ModuleType) -> None:
+def test_any_buffer_is_accepted(kernel: ModuleType) -> None:
     data = batch()
     whole = walk(kernel, data).rows()
     views = (bytearray(data), memoryview(data), memoryview(b"x" + data)[1:], array("b", data))
@@ -70,7 +70,7 @@ def test_reasons_have_names() -> None:
     assert len(set(reasons.NAMES.values())) == len(numbers)
 
 
-def test_resealed_and_varint_builders() -> None:
+def test_builders_seal_batches_and_write_varints() -> None:
     assert with_right_crc(flip(batch(), 70))[17:21] != batch()[17:21]
     assert unsigned_varint(300) == b"\xac\x02"
     assert varint(-1) == b"\x01"

@@ -56,7 +56,7 @@ def test_walk_message_of_a_broker(kernel: ModuleType) -> None:
     assert row == (0, 87, 1, 0, 0, 0, 1, crc, crc, -1, time, time, -1, -1, -1, 0, 1)
 
 
-def test_walk_nothing(kernel: ModuleType) -> None:
+def test_walk_of_nothing_is_empty(kernel: ModuleType) -> None:
     batches, stop, reason = kernel.walk(b"", 0, 0, 0, -1, True, 5)
     assert (batches.rows(), batches.flags, stop, reason) == ([], 0, 0, reasons.END)
     assert list(batches.row_flags) == []
@@ -78,7 +78,7 @@ def test_walk_tail_of_17_bytes_is_short_and_of_18_is_read(kernel: ModuleType) ->
         assert (batches.count, stop, reason) == (1, len(one), expected)
 
 
-def test_walk_full_is_seen_before_the_bytes_and_end_before_full(kernel: ModuleType) -> None:
+def test_walk_stops_at_the_end_before_full_columns(kernel: ModuleType) -> None:
     data = batch() + batch(base_offset=1) + b"torn"
     batches, stop, reason = kernel.walk(data, 0, len(data), 0, -1, True, 2)
     assert (batches.count, stop, reason) == (2, len(data) - 4, reasons.FULL)

@@ -46,7 +46,7 @@ def items(into: GatherBuffers, number: int, count: int, first: int = 0) -> list[
     return list(memoryview(data[: bits // 8 * (first + count)]).cast(codes[bits]))[first:]
 
 
-def test_gather_keys_and_values(kernel: ModuleType) -> None:
+def test_keys_and_values_are_gathered(kernel: ModuleType) -> None:
     values = [b"one", None, b"", b"four"] * 3
     data = batch([record(i, value=value) for i, value in enumerate(values)])
     taken, into = gathered(kernel, data)
@@ -81,7 +81,7 @@ def test_gather_batch_columns(kernel: ModuleType) -> None:
     assert items(into, g.G_TIMED, 5) == [1, 1, 1, 1, 0]
 
 
-def test_gather_headers(kernel: ModuleType) -> None:
+def test_headers_are_gathered(kernel: ModuleType) -> None:
     data = batch([record(0, headers=[(b"a", b"12"), (b"b\xffc", None)]), record(1)])
     data += batch([record(0, headers=[(b"", b"")])], base_offset=5) + message(8)
     taken, into = gathered(kernel, data)
@@ -93,7 +93,7 @@ def test_gather_headers(kernel: ModuleType) -> None:
     assert items(into, g.G_CONTENT_VALID, 3) == [1, 0, 1]
 
 
-def test_gather_markers(kernel: ModuleType) -> None:
+def test_markers_are_gathered(kernel: ModuleType) -> None:
     longest = control_record(1, struct.pack(">hi", 0, -(1 << 31)), version=0x7FFF)
     data = batch() + marker(0, base_offset=1, coordinator_epoch=7)
     data += batch([longest], base_offset=2, attributes=CONTROL)
@@ -107,7 +107,7 @@ def test_gather_markers(kernel: ModuleType) -> None:
     assert into.buffers[g.G_CONTROLS][:middle] == abort
 
 
-def test_gather_again_over_what_was_there(kernel: ModuleType) -> None:
+def test_gathering_overwrites_the_buffers(kernel: ModuleType) -> None:
     first = batch([record(0, value=None, headers=[(b"a", None)]), record(1)], attributes=0x10)
     batches, records = decode(kernel, first)
     into = GatherBuffers(2, 1, keys=99, values=99, names=1, contents=9)
@@ -146,7 +146,7 @@ def test_gather_stops_without_room(kernel: ModuleType, less: dict[str, int]) -> 
     assert items(into, OFFSET, 1) == [taken]
 
 
-def test_room_for_one_record(kernel: ModuleType) -> None:
+def test_gathering_works_with_room_for_one_record(kernel: ModuleType) -> None:
     headers = [(b"a\xff", b"12"), (b"", None)]
     data = batch([record(0, key=None, value=b"val"), record(1, key=b"k", headers=headers)])
     _, records = decode(kernel, data)

@@ -10,7 +10,7 @@ from kdump.kernels.layout import CRC32C, FORMATS, format_of, message_format
 
 
 @each("magic", range(256))
-def test_the_walk_reads_the_format_of_the_magic(magic: int, kernel: ModuleType) -> None:
+def test_walk_reads_the_format_of_the_magic(magic: int, kernel: ModuleType) -> None:
     entry = struct.pack(">qiIB", 7, 88, 5, magic) + bytes(83)
     batches, _, _ = kernel.walk(entry, 0, len(entry), 0, -1, False, 1)
     read = batches.format(0)
@@ -26,7 +26,7 @@ def test_formats_are_ordered_by_magic() -> None:
     assert [message_format(magic).magic for magic in (0, 1, 2, 255)] == [0, 1, 0, 0]
 
 
-def test_the_compiled_kernel_has_the_same_table() -> None:
+def test_compiled_kernel_has_the_same_table() -> None:
     fast = pytest.importorskip("kdump.kernels._fast", reason="the compiled kernel is not built")
     for read, compiled in zip(FORMATS, fast.COMPILED_FORMATS, strict=True):
         known = {name: getattr(read, name) for name in compiled if name != "crc_is_castagnoli"}

@@ -19,5 +19,5 @@ def test_names() -> None:
     ("base", "delta", "last"),
     [(0, 0, 0), (5, 3, 8), (-1, 3, -1), ((1 << 31) - 1, 0, (1 << 31) - 1), ((1 << 31) - 1, 2, 1)],
 )
-def test_sequences_wrap_to_0(base: int, delta: int, last: int) -> None:
+def test_last_sequences_wrap_to_0(base: int, delta: int, last: int) -> None:
     assert sequence_at(base, delta) == last

@@ -54,7 +54,7 @@ def interpreted(known: Message, version: int, data: bytes, start: int) -> str | 
 
 
 @pytest.mark.fuzz
-def test_reads_what_the_interpreter_reads() -> None:
+def test_kernel_reads_like_the_interpreter() -> None:
     rng = random.Random(SEED)
     left = 0
     for name in tables():
@@ -125,7 +125,7 @@ def texts(values: Values, chunk: RecordChunk) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.fuzz
-def test_writes_the_text_of_what_the_interpreter_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernel_writes_the_text_of_the_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(SEED)
     for n in range(LOGS):
         topic, area = rng.choice(list(TOPICS.items()))

@@ -28,7 +28,7 @@ COUNT = how_many(800, 300_000)
 FUNCTIONS = _pure.__all__
 
 
-def test_same_functions_with_the_same_arguments() -> None:
+def test_kernels_have_the_same_functions_and_arguments() -> None:
     assert len(FUNCTIONS) > 20
     for name in FUNCTIONS:
         wanted = [
@@ -175,7 +175,7 @@ def test_twins_agree_on_files_of_07() -> None:
 
 
 @pytest.mark.fuzz
-def test_twins_agree_on_columns_that_make_no_sense() -> None:
+def test_twins_agree_on_nonsense_columns() -> None:
     """Columns can come from anywhere; neither twin may touch what is not there."""
     rng = random.Random(SEED)
     data = builders.batch([one_record(rng, delta) for delta in range(30)])
@@ -199,7 +199,7 @@ def test_twins_agree_on_columns_that_make_no_sense() -> None:
         compare_records(rng, data, batches, records)
 
 
-def test_constants_are_the_same() -> None:
+def test_kernels_have_the_same_constants() -> None:
     """The compiled twin spells out the numbers of reasons and columns; it must not drift."""
     # Nothing of it is visible from Python but the results, which the rounds above compare; the
     # number of columns is what they cannot see.

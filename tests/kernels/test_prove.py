@@ -297,7 +297,7 @@ def test_twins_agree_on_records() -> None:
     assert seen == {1, 2, 3, 4, 5}
 
 
-def test_records_that_hold(kernel: ModuleType) -> None:
+def test_sound_records_are_proved(kernel: ModuleType) -> None:
     data = b"".join(
         [
             builders.batch(
@@ -318,7 +318,7 @@ def test_records_that_hold(kernel: ModuleType) -> None:
     assert list(state)[4:] == [2, 3, 1, position, 0]
 
 
-def test_records_that_do_not_hold(kernel: ModuleType) -> None:
+def test_unsound_records_are_not_proved(kernel: ModuleType) -> None:
     data = b"".join(
         [
             builders.batch([builders.record(0), builders.record(2), builders.record(1)]),
@@ -332,7 +332,7 @@ def test_records_that_do_not_hold(kernel: ModuleType) -> None:
     assert found == [(c.OFFSET_ORDER, 0, 2), (c.MAX_TIMESTAMP, 1, 4), (c.OFFSET_OUTSIDE, 2, 4)]
 
 
-def test_twins_follow_producers_alike() -> None:
+def test_twins_follow_producers_the_same_way() -> None:
     fast = pytest.importorskip("kdump.kernels._fast", reason="the compiled kernel is not built")
     stopped_at = set()
     for number in range(ROUNDS):

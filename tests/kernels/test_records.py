@@ -107,7 +107,7 @@ def test_decode_run_accepts_markers(kernel: ModuleType) -> None:
     assert kernel.decode_run(data, 0, batches, 0, 1)[0].flags == 0
 
 
-def test_decode_run_of_bytes_that_are_not_there(kernel: ModuleType) -> None:
+def test_decode_run_stops_at_the_end_of_the_bytes(kernel: ModuleType) -> None:
     data = batch()
     batches = walk(kernel, data)
     assert kernel.decode_run(data[:-1], 0, batches, 0, MANY)[1:] == (0, 0, reasons.NOT_PLAIN)
@@ -131,7 +131,7 @@ def test_decode_run_does_not_split_a_batch(kernel: ModuleType) -> None:
         assert (records.count, *ending) == (count, behind, stop, why)
 
 
-def test_decode_run_gives_the_good_records_before_damage(kernel: ModuleType) -> None:
+def test_decode_run_returns_the_records_before_damage(kernel: ModuleType) -> None:
     good = record(0)
     bad = batch([good, record(1, length=3), record(2)], base_offset=1)
     data = batch() + bad + batch(base_offset=5)
@@ -142,7 +142,7 @@ def test_decode_run_gives_the_good_records_before_damage(kernel: ModuleType) -> 
     assert stop == len(batch()) + 61 + len(good)
 
 
-def test_decode_run_does_not_believe_a_count(kernel: ModuleType) -> None:
+def test_decode_run_does_not_trust_the_count(kernel: ModuleType) -> None:
     data = batch([record()], records_count=0x7FFFFFFF, last_offset_delta=0x7FFFFFFF)
     records, behind, stop, reason = kernel.decode_run(data, 0, walk(kernel, data), 0, 10)
     assert (records.count, behind, stop, reason) == (1, 0, len(data), reasons.RECORDS_MISSING)
@@ -430,7 +430,7 @@ def one(delta: int, key: bytes | None = b"k", value: bytes | None = b"v", **rest
         one(1, headers=[(b"h", b"12")]),
     ],
 )
-def test_the_first_record_that_differs_ends_it(kernel: ModuleType, other: bytes) -> None:
+def test_comparison_ends_at_the_first_difference(kernel: ModuleType, other: bytes) -> None:
     left = decoded(kernel, one(0), one(1), one(5))
     right = decoded(kernel, one(0), other, one(5))
     assert kernel.same_records(*left, 0, *right, 0) == 1
@@ -447,7 +447,7 @@ def test_null_keys_are_equal_at_any_position(kernel: ModuleType) -> None:
     assert kernel.same_records(*left, -1, *right, -1) == 1
 
 
-def test_offsets_that_do_not_rise_end_the_same_records(kernel: ModuleType) -> None:
+def test_comparison_ends_at_falling_offsets(kernel: ModuleType) -> None:
     left = decoded(kernel, one(0), one(2), one(2))
     assert kernel.same_records(*left, 0, *left, 0) == 2
     below = decoded(kernel, one(0), one(1), base_offset=-4)
@@ -455,7 +455,7 @@ def test_offsets_that_do_not_rise_end_the_same_records(kernel: ModuleType) -> No
 
 
 @each("seed", range(200))
-def test_twins_agree_on_same_records_of_columns_that_do_not_fit(seed: int) -> None:
+def test_twins_agree_on_records_of_mismatched_columns(seed: int) -> None:
     fast = pytest.importorskip("kdump.kernels._fast", reason="the compiled kernel is not built")
     draw = random.Random(seed)
     data, records = decoded(_pure, *(one(delta) for delta in range(6)))

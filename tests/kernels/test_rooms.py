@@ -27,25 +27,25 @@ def exported(room: str) -> set[str]:
     }
 
 
-def test_rooms_have_the_same_names() -> None:
+def test_modules_have_the_same_names() -> None:
     assert sorted(COMPILED) == sorted(PURE)
     assert {path.suffix for path in COMPILED.values()} == {".pxi"}
 
 
 @each_room
-def test_rooms_hold_the_same_functions(room: str) -> None:
+def test_modules_contain_the_same_functions(room: str) -> None:
     text = COMPILED[room].read_text("utf-8")
     assert set(re.findall(r"^def (\w+)", text, re.MULTILINE)) == exported(room)
 
 
 @each_room
-def test_rooms_are_headed_by_the_same_words(room: str) -> None:
+def test_modules_have_the_same_docstrings(room: str) -> None:
     words = ast.get_docstring(ast.parse(PURE[room].read_text("utf-8")))
     assert words
     assert COMPILED[room].read_text("utf-8").splitlines()[0] == f"# {words.splitlines()[0]}"
 
 
-def test_the_map_names_each_room_and_its_functions() -> None:
+def test_map_lists_each_module_and_its_functions() -> None:
     drawn = dict(re.findall(r"^    (\w+)  +(.+)$", HEAD.split('"""')[1], re.MULTILINE))
     assert list(drawn) == re.findall(r'^include "_compiled/(\w+)\.pxi"$', HEAD, re.MULTILINE)
     assert sorted(drawn) == sorted(PURE)
@@ -53,7 +53,7 @@ def test_the_map_names_each_room_and_its_functions() -> None:
         assert exported(room) <= set(line.split(", ")), room
 
 
-def test_a_change_in_any_room_builds_the_kernel_again() -> None:
+def test_change_in_any_module_rebuilds_the_kernel() -> None:
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text("utf-8"))
     depends = project["tool"]["setuptools"]["ext-modules"][0]["depends"]
     for path in COMPILED.values():

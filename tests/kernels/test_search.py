@@ -82,14 +82,14 @@ def test_resync_gives_the_position_that_needs_more(kernel: ModuleType) -> None:
         flip(message(50), 40),
     ],
 )
-def test_resync_passes_over_what_it_cannot_believe(kernel: ModuleType, entry: bytes) -> None:
+def test_resync_skips_implausible_entries(kernel: ModuleType, entry: bytes) -> None:
     assert kernel.resync(entry, 0, len(entry), 0, 0, 100, MANY)[0] == -1
     data = entry + batch(base_offset=60)
     assert kernel.resync(data, 0, len(data), 0, 0, 100, MANY)[0] == len(entry)
 
 
 @each("name", ["crc32", "crc32c"])
-def test_sums_of_pieces_joined(kernel: ModuleType, name: str) -> None:
+def test_checksums_of_pieces_are_combined(kernel: ModuleType, name: str) -> None:
     data = random.Random(1).randbytes(5000)
     of, joined = getattr(kernel, name), getattr(kernel, f"{name}_joined")
     for at in (0, 1, 17, 2500, 4999, 5000):
@@ -121,7 +121,7 @@ def test_records_by_bounds_and_key(kernel: ModuleType) -> None:
     assert 5 not in rows(None, none, (None, largest), None)
 
 
-def test_records_that_hold_some_bytes(kernel: ModuleType) -> None:
+def test_records_are_searched_for_bytes(kernel: ModuleType) -> None:
     rng = random.Random(1)
     none = (None, None)
     for _ in range(300):

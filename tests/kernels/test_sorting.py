@@ -138,7 +138,7 @@ def moved_in(runs: list[list[bytes]]) -> dict[bytes, dict[int, tuple[int, ...]]]
     }
 
 
-def test_many_entries_that_begin_alike_are_sorted() -> None:
+def test_entries_with_common_prefixes_are_sorted() -> None:
     some = [b"same" * 4 + b"%06d" % (number * 7919 % 100_000) for number in range(100_000)]
     block = b"".join(map(entries.framed, some))
     result, _ = _fast.sort_entries(block, array("q"))

@@ -31,7 +31,7 @@ from kdump.kernels.text_form import TABLE, Cell, TextForm
 from kdump.output.text_forms import csv_form, json_form, kafka_form
 
 
-def test_format_record_is_exactly_this(kernel: ModuleType) -> None:
+def test_record_has_this_exact_text(kernel: ModuleType) -> None:
     data = batch(
         [record(1, 7, b"k", b"v", [(b"h", b"1"), (b"", None)])],
         base_offset=41,
@@ -56,7 +56,7 @@ def test_format_record_is_exactly_this(kernel: ModuleType) -> None:
     )
 
 
-def test_a_key_or_value_that_is_json_is_written_as_it_is(kernel: ModuleType) -> None:
+def test_json_key_or_value_is_written_unchanged(kernel: ModuleType) -> None:
     data = batch([record(0, 0, b'{"a":1}', b'{"b":"\xc3\xbc"}'), record(1, 0, b"k", b"v")])
     batches, records = decode(kernel, data)
     records.mark(0, c.KEY_JSON | c.VALUE_JSON)
@@ -76,7 +76,7 @@ def test_a_key_or_value_that_is_json_is_written_as_it_is(kernel: ModuleType) -> 
     assert found[2] == [b"6b        v"]  # a line with more than ASCII is left to the caller
 
 
-def test_rows_of_json_hold_what_records_do() -> None:
+def test_json_rows_contain_the_records() -> None:
     """Text of any length that needs escapes or is none, and numbers near the last and far off."""
     rng = random.Random(7)
     some = (b"plain words", b'"', b"\\", b"a" * 31, b"\n", b"\x7f", b"\x01", "ü→😀".encode())
@@ -100,7 +100,7 @@ def test_rows_of_json_hold_what_records_do() -> None:
         both("format_records", data, batches, rows, None, json_form(b'"topic":"t"', 0))
 
 
-def test_format_marker_is_exactly_this(kernel: ModuleType) -> None:
+def test_marker_has_this_exact_text(kernel: ModuleType) -> None:
     last = batch([control_record(1, struct.pack(">hi", 0, -2), version=9)], attributes=CONTROL)
     data = marker(0, coordinator_epoch=7) + batch(base_offset=1) + last
     batches, records = decode(kernel, data)
@@ -308,7 +308,7 @@ def test_format_stops_when_write_raises(kernel: ModuleType) -> None:
         kernel.format_batches(write, batches, None, json_form(b"", 0))
 
 
-def test_format_batch_is_exactly_this(kernel: ModuleType) -> None:
+def test_batch_has_this_exact_text(kernel: ModuleType) -> None:
     data = batch(
         base_offset=41,
         leader_epoch=3,
@@ -503,7 +503,7 @@ def test_marks_of_messages_inside_a_wrapper(kernel: ModuleType) -> None:
     assert set(ends(json_form(b"", 0))) == {"}"}
 
 
-def test_a_table_leaves_what_is_marked_to_the_caller(kernel: ModuleType) -> None:
+def test_table_leaves_marked_records_to_the_caller(kernel: ModuleType) -> None:
     inner = b"".join(message(n, crc=7 if n == 1 else None) for n in range(4))
     batches = walk(kernel, wrapper([], 3))
     records, _, _ = kernel.decode_messages(inner, 0, len(inner), batches, 0, 0, MANY)

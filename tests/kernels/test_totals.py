@@ -129,7 +129,7 @@ def test_markers_have_no_key(kernel: ModuleType) -> None:
 
 
 @each_twin
-def test_a_key_s_bytes_are_those_of_key_value_and_headers(kernel: ModuleType) -> None:
+def test_bytes_of_a_key_include_value_and_headers(kernel: ModuleType) -> None:
     log = builders.batch(
         [
             builders.record(0, 5, b"ab", b"cde", [(b"h", None), (b"kk", b"four")]),
@@ -158,7 +158,7 @@ def test_slots_outside_are_refused(kernel: ModuleType) -> None:
 
 @each_twin
 @pytest.mark.parametrize("seed", range(60))
-def test_the_largest_groups_are_kept_in_their_order(kernel: ModuleType, seed: int) -> None:
+def test_largest_groups_are_kept_in_order(kernel: ModuleType, seed: int) -> None:
     draw = random.Random(seed)
     width, count = c.TOTALS_WIDTH, draw.randrange(12)
     groups = [[draw.randrange(5) for _ in range(width)] for _ in range(count)]

@@ -15,7 +15,7 @@ def test_unreleased_is_first() -> None:
     assert re.findall(r"^## (.*)$", CHANGELOG, re.MULTILINE)[0] == "Unreleased"
 
 
-def test_sections_are_known_and_filled() -> None:
+def test_sections_are_known_and_not_empty() -> None:
     for title, text in re.findall(r"^### (.*)\n((?:(?!^##).*\n?)*)", CHANGELOG, re.MULTILINE):
         assert title in {"Added", "Changed", "Fixed"}
         assert re.search(r"^- ", text, re.MULTILINE), title

@@ -29,7 +29,7 @@ SHELLS = [
     not metadata.version("click").startswith(f"{CLICK}."), reason=f"click is not {CLICK}"
 )
 @pytest.mark.parametrize(("shell", "path"), SHELLS, ids=lambda value: str(value))
-def test_script_is_clicks(shell: type[ShellComplete], path: str) -> None:
+def test_script_equals_that_of_click(shell: type[ShellComplete], path: str) -> None:
     complete = shell(click.Command("kdump"), {}, "kdump", "_KDUMP_COMPLETE")
     # The base class's: bash's own asks which bash is installed before it prints.
     script = ShellComplete.source(complete).strip()
@@ -48,7 +48,7 @@ def test_fish_keeps_descriptions_with_commas() -> None:
 @pytest.mark.parametrize(
     ("line", "expected"), [("kdump dum", "dump"), ("kdump dump --batc", "--batches")]
 )
-def test_bash_completes(line: str, expected: str) -> None:
+def test_bash_completes_words(line: str, expected: str) -> None:
     words = line.split()
     script = (
         f"source {COMPLETIONS / 'bash/kdump'}; COMP_WORDS=({line}); COMP_CWORD={len(words) - 1};"

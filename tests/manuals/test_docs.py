@@ -20,7 +20,7 @@ _PATH = r"[\w.-]+/[\w./-]*|[\w-]+\.(?:py|pyx|md|toml)"
 
 
 @pytest.mark.parametrize("page", GUIDES)
-def test_paths_lead_somewhere(page: str) -> None:
+def test_paths_exist(page: str) -> None:
     """A path counts from the root, or from kdump/ as modules are named."""
     words = re.findall(r"`([^`\n]+)`", (ROOT / page).read_text("utf-8"))
     paths = {word for word in words if re.fullmatch(_PATH, word)}
@@ -32,13 +32,13 @@ def test_paths_lead_somewhere(page: str) -> None:
 
 
 @each("page", PAGES)
-def test_links_lead_somewhere(page: str) -> None:
+def test_links_have_targets(page: str) -> None:
     for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", (ROOT / page).read_text("utf-8")):
         if "://" not in target:
             assert (ROOT / page).parent.joinpath(target).exists(), target
 
 
-def test_environments_are_those_of_tox() -> None:
+def test_documented_environments_are_in_tox() -> None:
     text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
     rows = re.findall(r"^\| (`.*`) \|", text, re.MULTILINE)[1:]
     named = {name for row in rows for name in re.findall(r"`([\w{},-]+)`", row)}

@@ -35,16 +35,16 @@ def stumbling(text: str) -> list[str]:
 
 
 @each("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_pages(page: Path) -> None:
+def test_pages_avoid_banned_words(page: Path) -> None:
     assert stumbling(page.read_text("utf-8")) == []
 
 
 @each("command", ["", *HELP])
-def test_help(command: str) -> None:
+def test_help_avoids_banned_words(command: str) -> None:
     assert stumbling(run(*command.split(), "--help").output) == []
 
 
-def test_findings() -> None:
+def test_findings_avoid_banned_words() -> None:
     texts = (f"{one.sentence} {one.remedy} {one.meaning}" for one in CATALOGUE.values())
     assert [words for text in texts for words in stumbling(text)] == []
 
@@ -58,6 +58,6 @@ def test_each_exception_is_needed_and_has_a_reason() -> None:
     "text",
     ["It is no segment.", "It comes to 5.", "written anew", "held against the log", "beside it"],
 )
-def test_words_are_found(text: str) -> None:
+def test_banned_words_are_found(text: str) -> None:
     assert len(stumbling(text)) == 1
     assert stumbling("There is no segment, and it is no longer read.") == []

@@ -53,7 +53,7 @@ def options_of(command: click.Command) -> set[str]:
 
 
 @each("name", ["", *COMMANDS])
-def test_options_are_those_of_the_help(name: str) -> None:
+def test_options_match_the_help(name: str) -> None:
     command = COMMANDS[name] if name else cli
     assert command is not None
     page = roff(f"kdump-{name}.1" if name else "kdump.1")
@@ -88,7 +88,7 @@ def test_options_are_under_the_help_headings(name: str) -> None:
 
 
 @each("name", COMMANDS)
-def test_choices_are_those_of_the_help(name: str) -> None:
+def test_choices_match_the_help(name: str) -> None:
     command = COMMANDS[name]
     assert command is not None
     options = tags(section(roff(f"kdump-{name}.1"), "OPTIONS"))
@@ -112,12 +112,12 @@ def test_every_command_has_a_page() -> None:
 
 
 @each("name", manual_lists.LISTS)
-def test_lists_are_those_of_the_code(name: str) -> None:
+def test_lists_match_the_code(name: str) -> None:
     expected = manual_lists.expected_list(name)
     assert manual_lists.written_list(name) == expected, "run tools/manual_lists.py"
 
 
-def test_every_finding_and_every_change_of_a_broker_is_listed() -> None:
+def test_every_finding_and_broker_change_is_listed() -> None:
     assert len(tags(section(roff("kdump.1"), "FINDINGS"))) == len(CATALOGUE)
     changes = " ".join(section(roff("kdump.1"), "BROKER VERSIONS").split())
     every = [one for one in vars(versions).values() if isinstance(one, versions.Change)]
@@ -141,7 +141,7 @@ def test_page_gives_the_version(page: Path) -> None:
 
 @pytest.mark.skipif(not (shutil.which("groff") and shutil.which("tbl")), reason="no groff here")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_page_is_sound_roff(page: Path) -> None:
+def test_page_is_valid_roff(page: Path) -> None:
     done = subprocess.run(
         ["groff", "-t", "-ww", "-man", "-Tascii", "-rLL=80n", "-z", str(page)],
         capture_output=True,

@@ -55,7 +55,7 @@ def test_examples_print_the_shown_output(
     assert re.fullmatch(pattern, text), text
 
 
-def test_commands_are_there_once() -> None:
+def test_each_command_is_listed_once() -> None:
     commands = re.findall(r"^python3 -m venv .*$", README, re.MULTILINE)
     assert len(commands) == 2
     assert commands[0].split(" && ")[-1].startswith(".venv/bin/kdump sample-data/")
@@ -69,7 +69,7 @@ def test_readme_is_short() -> None:
     assert README.count("```console") == 5
 
 
-def test_readme_lists_the_commands_in_the_words_of_the_help() -> None:
+def test_readme_summaries_match_the_help() -> None:
     listed = dict(re.findall(r"^\| \[`kdump ([a-z-]+)`\]\(.*\) \| (.*) \|$", README, re.MULTILINE))
     context = click.Context(cli, info_name="kdump")
     helps = {name: cli.get_command(context, name) for name in cli.list_commands(context)}
@@ -80,7 +80,7 @@ def test_readme_lists_the_commands_in_the_words_of_the_help() -> None:
         assert text.lower() == command.get_short_help_str(200).rstrip(".").lower()
 
 
-def test_playbooks_are_those_of_the_symptoms() -> None:
+def test_playbooks_match_the_symptoms() -> None:
     """README, the list of pages and `kdump help` have the same symptoms and first commands."""
     listed = [(symptom.title, symptom.page, symptom.commands[0]) for symptom in SYMPTOMS]
     for text, folder in ((README, "docs/playbooks/"), (PLAYBOOKS[0].read_text("utf-8"), "")):

@@ -46,13 +46,13 @@ def test_each_cited_code_is_defined() -> None:
     assert {code: path for (code, _), path in CITED.items() if code not in RULES} == {}
 
 
-def test_each_step_that_is_cited_is_there() -> None:
+def test_each_cited_step_exists() -> None:
     for (code, step), path in CITED.items():
         if step:
             assert re.search(rf"^{step}\. ", RULES[code][1], re.MULTILINE), (code, step, path)
 
 
-def test_each_rule_is_cited_or_background() -> None:
+def test_each_rule_is_cited_or_is_background() -> None:
     codes = {code for code, _ in CITED}
     for code, (page, text) in RULES.items():
         assert text.rstrip().endswith(" · background") == (code not in codes), (code, page)
@@ -72,12 +72,12 @@ def test_rules_that_rules_name_are_defined() -> None:
         assert named <= set(RULES), page.name
 
 
-def test_the_list_of_pages_is_whole() -> None:
+def test_list_of_pages_is_complete() -> None:
     listed = set(re.findall(r"\]\(([a-z-]+\.md)\)", (PAGES / "README.md").read_text("utf-8")))
     assert listed == {page.name for page in PAGES.glob("*.md")} - {"README.md"}
 
 
-def test_nothing_outside_is_the_definition() -> None:
+def test_repository_cites_nothing_outside_of_it() -> None:
     """What lies outside of the repository is named as the place of corpora and oracle only."""
     for folder in ("kdump", "tests", "tools", "docs", "man"):
         for path in (ROOT / folder).rglob("*.*"):

@@ -21,7 +21,7 @@ def listed() -> list[Path]:
 
 
 @each("entry", DIRECTORIES, ids=lambda entry: str(entry["path"]))
-def test_directory_is_as_listed(entry: dict[str, object]) -> None:
+def test_directory_matches_its_list(entry: dict[str, object]) -> None:
     assert all(entry[key] for key in ("path", "broker", "origin", "what"))
     files = entry["files"]
     assert isinstance(files, list)
@@ -32,7 +32,7 @@ def test_directory_is_as_listed(entry: dict[str, object]) -> None:
 
 
 @each("entry", DIRECTORIES, ids=lambda entry: str(entry["path"]))
-def test_findings_are_those_listed(entry: dict[str, list[list[object]] | str]) -> None:
+def test_findings_match_the_list(entry: dict[str, list[list[object]] | str]) -> None:
     directory = ROOT / str(entry["path"])
     if any(path.is_dir() for path in directory.iterdir()):  # a data directory: its own files
         asked = [
@@ -58,7 +58,7 @@ def test_every_file_is_listed_once() -> None:
     assert sorted(listed()) == sorted(path for path in found if path.is_file())
 
 
-def test_no_links_and_not_too_large() -> None:
+def test_sample_data_is_small_and_has_no_links() -> None:
     paths = list(ROOT.rglob("*"))
     assert not [path for path in paths if path.is_symlink()]
     assert sum(path.stat().st_size for path in paths if path.is_file()) < SIZE_MAX

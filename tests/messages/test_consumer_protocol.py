@@ -58,7 +58,7 @@ def group(protocol_type: str, member: dict[str, object]) -> DecodedValue:
     return value
 
 
-def test_members_of_a_group_of_consumers_are_opened() -> None:
+def test_members_of_a_consumer_group_are_decoded() -> None:
     said = {"assignedPartitions": SAID["ownedPartitions"], "userData": b"u"}
     member = {
         "memberId": "m",
@@ -74,7 +74,7 @@ def test_members_of_a_group_of_consumers_are_opened() -> None:
     assert data["members"][0]["subscription"] == member["subscription"]
 
 
-def test_keys_are_as_they_were() -> None:
+def test_keys_are_unchanged() -> None:
     for type_id, name in ((2, "GroupMetadataKey"), (5, "ConsumerGroupMemberMetadataKey")):
         data = bytes([0, type_id]) + message_bytes(message(name), 0, {})
         key = decode("__consumer_offsets", data, None)[0]
@@ -97,7 +97,7 @@ def test_total_size_of_member_data_is_bounded() -> None:
     assert [isinstance(one["assignment"], dict) for one in told["members"]] == [True, True, False]
 
 
-def test_bytes_that_hold_nothing_stay() -> None:
+def test_undecodable_bytes_are_kept() -> None:
     member = {"memberId": "m", "subscription": b"?", "assignment": b""}
     data = open_value(group("consumer", member)).data
     assert data is not None
@@ -105,7 +105,7 @@ def test_bytes_that_hold_nothing_stay() -> None:
     assert data["members"][0]["assignment"] == b""
 
 
-def test_a_member_of_a_consumer_group_that_came_from_a_classic_one() -> None:
+def test_classic_member_of_a_consumer_group_is_decoded() -> None:
     protocol = {"name": "range", "metadata": b"\0\3" + message_bytes(SUBSCRIPTION, 3, SAID)}
     classic = {"sessionTimeoutMs": 5, "supportedProtocols": [protocol]}
     data = message_bytes(
@@ -121,7 +121,7 @@ def test_a_member_of_a_consumer_group_that_came_from_a_classic_one() -> None:
 
 
 @pytest.mark.parametrize("name", ["modern/data/clean", "newest/data/killed"])
-def test_groups_of_real_brokers_open_whole(name: str) -> None:
+def test_groups_of_real_brokers_are_decoded_completely(name: str) -> None:
     """Nothing stays closed or is left over; what was opened is written as the same bytes."""
     members = 0
     for path in files(corpus(name), "__consumer_offsets-*/*.log"):

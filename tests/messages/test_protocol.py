@@ -41,7 +41,7 @@ def without_records(held: Any) -> Any:
     return [without_records(inner) for inner in held] if isinstance(held, list) else held
 
 
-def test_the_tables_are_those_of_the_newest_server() -> None:
+def test_tables_match_the_newest_server() -> None:
     jars, older = server_jars("4.4.0"), server_jars("2.8.2")
     if not jars or not older:
         pytest.skip("no jars of Kafka 4.4.0 and 2.8.2 in the local Maven repository")
@@ -57,7 +57,7 @@ def test_every_released_version_is_read() -> None:
 
 
 @pytest.mark.oracle
-def test_kafkas_own_classes_write_and_read_the_same() -> None:
+def test_kafka_classes_write_and_read_the_same() -> None:
     rng = random.Random(SEED)
     for name, version in VERSIONS:
         known = protocol.message_of(name, version)
@@ -75,7 +75,7 @@ def test_kafkas_own_classes_write_and_read_the_same() -> None:
                 protocol.read_body(name, version, data + b"\0", 0)
 
 
-def test_records_are_named_by_where_they_are() -> None:
+def test_records_are_replaced_by_their_position() -> None:
     known = protocol.message_of("ProduceRequest", 9)
     part = {"index": 3, "records": b"some records"}
     said = {"acks": -1, "timeoutMs": 5, "topicData": [{"name": "t", "partitionData": [part]}]}
@@ -94,25 +94,25 @@ def test_records_are_named_by_where_they_are() -> None:
         ("03e70000 00000001 0000 01", (999, 0, 1, "", 10)),
     ],
 )
-def test_headers_of_requests(data: str, header: tuple[object, ...]) -> None:
+def test_request_headers_are_read(data: str, header: tuple[object, ...]) -> None:
     assert protocol.request_header(bytes.fromhex(data)) == header
 
 
 @each(
     "data", ["", "0001", "0001000400000007", "0001000400000007 0005 61", "0001000c00000007 ffff ff"]
 )
-def test_a_header_that_ends_early(data: str) -> None:
+def test_truncated_header_is_malformed(data: str) -> None:
     with pytest.raises(MalformedError):
         protocol.request_header(bytes.fromhex(data))
 
 
-def test_the_header_of_a_response_has_tags_in_flexible_versions() -> None:
+def test_response_header_has_tags_in_flexible_versions() -> None:
     assert protocol.response_fields_at(protocol.FETCH, 11, bytes(8)) == 4
     assert protocol.response_fields_at(protocol.FETCH, 12, bytes(8)) == 5
     assert protocol.response_fields_at(18, 3, bytes(8)) == 4
 
 
-def test_errors_have_the_names_of_the_protocol() -> None:
+def test_errors_have_protocol_names() -> None:
     assert error_name(0) is None
     assert [error_name(code) for code in (-1, 1, 2, 6, 87, 136)] == [
         "UNKNOWN_SERVER_ERROR",
@@ -134,7 +134,7 @@ _OLD = {
 
 
 @pytest.mark.parametrize("data", _OLD)
-def test_requests_of_07(data: str) -> None:
+def test_requests_of_0_7_are_read(data: str) -> None:
     api, part = _OLD[data]
     raw = bytes.fromhex(data)
     assert old_protocol.read_request(raw) == (api, [part])
@@ -147,7 +147,7 @@ def test_requests_of_07(data: str) -> None:
             old_protocol.read_request(broken)
 
 
-def test_responses_of_07() -> None:
+def test_responses_of_0_7_are_read() -> None:
     one = Part("t", 0, 100)
     read = old_protocol.read_response
     assert read(1, [one], b"\0\0abc") == (None, [Part("t", 0, 100, records=slice(2, 5))])

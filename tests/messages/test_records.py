@@ -153,7 +153,7 @@ def compare(broker: Any, area: str, topic: str, path: Path, kinds: Counter[str |
     assert not ours
 
 
-def test_key_and_value_of_a_commit() -> None:
+def test_key_and_value_of_a_commit_are_decoded() -> None:
     key, value = decode("__consumer_offsets", b"\0\1" + COMMIT_KEY, b"\0\3" + COMMIT)
     assert key == DecodedValue(
         "group", "offset_commit", 1, 1, {"group": "g", "topic": "t", "partition": 3}
@@ -179,7 +179,7 @@ def test_first_commits_had_a_separate_type() -> None:
     assert value.data["offset"] == 5
 
 
-def test_null_is_null() -> None:
+def test_null_stays_null() -> None:
     for topic in TOPICS:
         assert decode(topic, None, None) == (None, None)
     assert decode("__consumer_offsets", b"\0\1" + COMMIT_KEY, None)[1] is None
@@ -240,7 +240,7 @@ TOPIC = message_bytes(message("TopicRecord"), 0, {"name": "orders"})
         (b"", (None, None, None, MALFORMED, b"")),
     ],
 )
-def test_values_of_the_metadata_log(data: bytes, said: tuple[object, ...]) -> None:
+def test_metadata_log_values_are_decoded(data: bytes, said: tuple[object, ...]) -> None:
     key, value = decode("__cluster_metadata", None, data)
     assert key is None
     assert value is not None
@@ -252,7 +252,7 @@ def test_unexpected_key() -> None:
     assert key == DecodedValue("metadata", None, None, None, None, b"what", UNKNOWN_TYPE)
 
 
-def test_records_of_remote_storage() -> None:
+def test_remote_storage_records_are_decoded() -> None:
     data = message_bytes(
         message("RemotePartitionDeleteMetadataRecord"),
         0,
@@ -265,7 +265,7 @@ def test_records_of_remote_storage() -> None:
     assert value.data["topicIdPartition"]["name"] == "orders"
 
 
-def test_control_records() -> None:
+def test_control_records_are_decoded() -> None:
     def said(type_id: int, value: bytes | None) -> tuple[DecodedValue | None, DecodedValue | None]:
         return decode_control(struct.pack(">hh", 0, type_id), value)
 
@@ -294,7 +294,7 @@ def test_control_records() -> None:
     )
 
 
-def test_control_records_of_every_type() -> None:
+def test_control_records_of_every_type_are_decoded() -> None:
     names = "abort commit leader_change snapshot_header snapshot_footer kraft_version kraft_voters"
     for type_id, name in enumerate(names.split()):
         known = message(CONTROL[type_id][1])

@@ -52,7 +52,7 @@ SCRAM = {
 }
 
 
-def test_credentials_of_scram_users() -> None:
+def test_scram_credentials_are_masked() -> None:
     assert shown(record("UserScramCredentialRecord", SCRAM)).data == {
         "name": "alice",
         "mechanism": 1,
@@ -64,7 +64,7 @@ def test_credentials_of_scram_users() -> None:
 
 
 @each("name", PASSWORDS)
-def test_settings_that_are_passwords(name: str) -> None:
+def test_password_settings_are_masked(name: str) -> None:
     for prefix in ("", "listener.name.internal.", "listener.name.internal.scram-sha-512."):
         assert is_sensitive(4, prefix + name)
         assert is_sensitive(2, prefix + name)
@@ -88,7 +88,7 @@ def test_settings_that_are_passwords(name: str) -> None:
         (32, "consumer.session.timeout.ms", False),
     ],
 )
-def test_which_settings_are_masked(resource_type: int, name: str, sensitive: bool) -> None:
+def test_secret_settings_are_masked(resource_type: int, name: str, sensitive: bool) -> None:
     """A broker takes for sensitive what it does not know."""
     assert is_sensitive(resource_type, name) is sensitive
     config = {"resourceType": resource_type, "resourceName": "", "name": name, "value": "v"}
@@ -96,12 +96,12 @@ def test_which_settings_are_masked(resource_type: int, name: str, sensitive: boo
     assert data == config | {"value": MASK if sensitive else "v"}
 
 
-def test_a_setting_that_was_removed_stays_null() -> None:
+def test_removed_setting_stays_null() -> None:
     config = {"resourceType": 4, "resourceName": "", "name": "sasl.jaas.config", "value": None}
     assert shown(record("ConfigRecord", config)).data == config
 
 
-def test_tokens_are_named_by_their_ids() -> None:
+def test_tokens_are_replaced_by_their_ids() -> None:
     """The hash that proves one is not in the record."""
     data = shown(record("DelegationTokenRecord", {"owner": "User:a", "tokenId": "id"})).data
     assert data is not None
@@ -129,7 +129,7 @@ def test_unread_part_of_secret_records(name: str) -> None:
         assert MASK in str(told)
 
 
-def test_other_records_are_as_they_were() -> None:
+def test_other_records_are_unchanged() -> None:
     for topic, key, data in (
         ("__cluster_metadata", None, record("TopicRecord", {"name": "t"}, b"rest")),
         ("__cluster_metadata", None, bytes([1, 99, 0]) + b"what"),

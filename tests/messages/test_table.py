@@ -56,7 +56,7 @@ def test_written_messages_are_read_back(name: str, version: int) -> None:
 
 @pytest.mark.oracle
 @each_version
-def test_kafkas_own_classes_write_and_read_the_same(name: str, version: int) -> None:
+def test_kafka_classes_write_and_read_the_same(name: str, version: int) -> None:
     classes = message_classes(_CLASSES)
     known = message(name)
     if name == "AccessControlRecord":
@@ -81,7 +81,7 @@ def test_empty_tagged_structure_is_not_written() -> None:
 
 @pytest.mark.oracle
 @each_version
-def test_defaults_are_those_of_kafkas_classes(name: str, version: int) -> None:
+def test_defaults_match_the_kafka_classes(name: str, version: int) -> None:
     """What is not said has its default, in the sequence of fields as well."""
     classes = message_classes(_CLASSES)
     if name == "AccessControlRecord":
@@ -102,7 +102,7 @@ def test_defaults_are_those_of_kafkas_classes(name: str, version: int) -> None:
     assert theirs["hex"] == data.hex()
 
 
-def test_the_tables_are_those_of_the_newest_server() -> None:
+def test_tables_match_the_newest_server() -> None:
     """`tools/message_tables.py` with the jars of 4.4.0, and what 4.4 dropped of 2.8."""
     jars, older = server_jars("4.4.0"), server_jars("2.8.2")
     if not jars or not older:
@@ -125,7 +125,7 @@ def test_every_area_has_its_messages() -> None:
     }
 
 
-def test_fields_appear_and_go_with_versions() -> None:
+def test_fields_depend_on_the_version() -> None:
     known = message("OffsetCommitValue")
     said = {"offset": 5, "leaderEpoch": 2, "metadata": "m", "commitTimestamp": 9}
     oldest = known.read(0, message_bytes(known, 0, said))
@@ -177,7 +177,7 @@ def test_unexpected_null() -> None:
         message("PartitionRecord").read(0, bytes(4 + 16) + b"\x00")
 
 
-def test_a_structure_that_may_be_null() -> None:
+def test_nullable_structure_is_read() -> None:
     known = message("StreamsGroupMemberMetadataValue")
     for endpoint in (None, {"host": "h", "port": 65535}):
         said = known.read(0, message_bytes(known, 0, {"userEndpoint": endpoint}))
@@ -195,7 +195,7 @@ def test_non_utf8_text_round_trips() -> None:
     assert message_bytes(known, 0, said).startswith(b"\x00\x02\xff\xfe")
 
 
-def test_a_string_longer_than_brokers_take() -> None:
+def test_string_over_the_limit_is_malformed() -> None:
     out = bytearray()
     put_varint(out, 0x8000 + 1)
     with pytest.raises(MalformedError):
@@ -213,12 +213,12 @@ def test_a_string_longer_than_brokers_take() -> None:
         ("UserScramCredentialRecord", 0, b"\x01\x00\xff\xff\xff\xff\x0f"),
     ],
 )
-def test_a_length_beyond_the_bytes(name: str, version: int, data: bytes) -> None:
+def test_length_beyond_the_bytes_is_malformed(name: str, version: int, data: bytes) -> None:
     with pytest.raises(MalformedError):
         message(name).read(version, data)
 
 
-def test_a_message_of_too_many_elements() -> None:
+def test_message_of_too_many_elements_is_malformed() -> None:
     """Two bytes make an object of hundreds: so many that a broker never writes them are refused."""
     most = bytearray()
     put_varint(most, MOST_ELEMENTS)
@@ -277,7 +277,7 @@ def test_hostile_bytes_are_malformed_or_small(name: str, version: int) -> None:
 
 @pytest.mark.fuzz
 @pytest.mark.oracle
-def test_hostile_bytes_are_read_as_kafkas_classes_read_them() -> None:
+def test_hostile_bytes_are_read_like_the_kafka_classes() -> None:
     """Whatever both read, they read alike; who refuses less is never kdump but for unknown tags."""
     classes = message_classes(_CLASSES)
     rng = random.Random(f"{SEED}/hostile")

@@ -73,14 +73,14 @@ def test_invisible_code_is_not_mutated(source: str) -> None:
     assert changed(source) == set()
 
 
-def test_a_change_is_shown_on_one_line() -> None:
+def test_change_is_shown_on_one_line() -> None:
     module = Module("kdump/m.py", b"a = 1\nb = f(\n    a < 2,\n)\n")
     change = Change("kdump/m.py", 3, "comparison", 19, 20, "<=")
     assert module.apply(change) == b"a = 1\nb = f(\n    a <= 2,\n)\n"
     assert module.diff(change) == "kdump/m.py:3: a < 2,  ->  a <= 2,"
 
 
-def test_the_lines_of_a_change_are_those_of_its_statement() -> None:
+def test_lines_of_a_change_are_its_statement() -> None:
     source = b"def f():\n    a = g(\n        1,\n    )\n"
     source += b"    if a == (\n        2\n    ):\n        b = 3\n"
     module = Module("kdump/m.py", source)
@@ -89,7 +89,7 @@ def test_the_lines_of_a_change_are_those_of_its_statement() -> None:
     assert module.lines_of(Change("kdump/m.py", 8, "", 0, 0, "")) == {8}
 
 
-def test_what_runs_at_import_has_the_names_that_it_defines() -> None:
+def test_import_time_code_has_the_names_it_defines() -> None:
     module = Module("kdump/m.py", b"class A:\n    b, c = 1, 2\n\ndef f(d=3):\n    e = 4\n")
     assert module.function_at(2) is None
     assert module.names_at(2) == {"A", "b", "c"}
@@ -98,7 +98,7 @@ def test_what_runs_at_import_has_the_names_that_it_defines() -> None:
     assert module.function_at(5) is not None
 
 
-def test_changes_are_drawn_by_lines_of_code_and_by_seed() -> None:
+def test_changes_are_drawn_by_code_lines_and_seed() -> None:
     few = b"def f():\n" + b"    x = a < 1\n" * 10
     many = b"def f():\n" + b"    x = a < 1\n" * 30
     modules = {

@@ -27,7 +27,7 @@ def chosen(reach: Reach, line: int, most_seconds: float = 60) -> list[list[str]]
     return [list(one.limits) for one in planned]
 
 
-def test_those_that_reach_the_line_run_nearest_and_fastest_first(tmp_path: Path) -> None:
+def test_nearest_and_fastest_tests_run_first(tmp_path: Path) -> None:
     reach = written(
         tmp_path,
         {
@@ -42,20 +42,20 @@ def test_those_that_reach_the_line_run_nearest_and_fastest_first(tmp_path: Path)
     assert rest == [f"{FAR}::test_another_module"]  # its file has one that reaches the line
 
 
-def test_a_test_with_parameters_runs_three_times_at_first(tmp_path: Path) -> None:
+def test_parametrized_test_runs_three_times_first(tmp_path: Path) -> None:
     names = [f"{NEAR}::test_f[{number}]" for number in range(5)]
     reach = written(tmp_path, {name: (0.1, {"kdump/a/m.py": {4}}) for name in names})
     assert chosen(reach, 4) == [names[:3], names[3:]]
 
 
-def test_no_more_than_the_bound(tmp_path: Path) -> None:
+def test_number_of_tests_is_bounded(tmp_path: Path) -> None:
     names = [f"{NEAR}::test_{number}" for number in range(9)]
     reach = written(tmp_path, {name: (4.0, {"kdump/a/m.py": {4}}) for name in names})
     planned = chosen(reach, 4, most_seconds=20)
     assert [name for names in planned for name in names] == names[:5]
 
 
-def test_a_constants_tests_are_those_that_use_it(tmp_path: Path) -> None:
+def test_tests_of_a_constant_are_its_users(tmp_path: Path) -> None:
     reach = written(
         tmp_path,
         {

@@ -34,7 +34,7 @@ def test_a_time_in_a_zone(minutes: int, text: str) -> None:
     assert (time_text(-1), second_cell(-1), second_cell(None)) == ("-1", "-1", "-")
 
 
-def test_the_zone_is_that_of_one_call() -> None:
+def test_zone_applies_to_one_call() -> None:
     words = ["find-offset", "--format", "table", str(SAMPLE), "460"]
     shown = [
         run(*words, *more).stdout

@@ -102,7 +102,7 @@ def test_records(
     assert table.to_pylist() == [row for chunk in chunks for row in plain(chunk)]
 
 
-def test_parquet_has_times_as_sparks_kafka_source_names_them(tmp_path: Path) -> None:
+def test_parquet_names_timestamps_like_the_spark_kafka_source(tmp_path: Path) -> None:
     far = builders.batch([builders.record(0)], base_timestamp=2**62, max_timestamp=2**62)
     chunks = [record_chunk(MIXED), record_chunk(far)]
     written(tmp_path, "parquet", *chunks)
@@ -125,7 +125,7 @@ def test_records_in_many_record_batches(
     assert table.to_pylist() == [row for chunk in chunks for row in plain(chunk)]
 
 
-def test_rows_that_passed_filters(tmp_path: Path, form: str) -> None:
+def test_filtered_rows_are_written(tmp_path: Path, form: str) -> None:
     chunk = record_chunk(MIXED)
     chunk.rows = type(chunk.records.block)("q", [1, 2, 6])
     assert written(tmp_path, form, chunk).to_pylist() == plain(chunk)
@@ -162,7 +162,7 @@ def test_columns_without_bytes(tmp_path: Path, form: str) -> None:
     assert written(tmp_path, form, chunk).to_pylist() == plain(chunk)
 
 
-def test_no_rows_make_a_file_all_the_same(tmp_path: Path, form: str) -> None:
+def test_file_is_written_without_rows(tmp_path: Path, form: str) -> None:
     table = written(tmp_path, form)
     assert table.num_rows == 0
     assert "key" in table.column_names
@@ -186,14 +186,14 @@ def test_entries(tmp_path: Path, form: str) -> None:
     assert written(tmp_path, form, *rows).to_pylist() == [row.fields for row in rows]
 
 
-def test_one_kind_of_row_a_file(tmp_path: Path, form: str) -> None:
+def test_file_has_one_kind_of_row(tmp_path: Path, form: str) -> None:
     with pytest.raises(UsageError, match="one kind of row"):
         written(tmp_path, form, one(), Property("f", "a", "b"))
 
 
 @pytest.mark.parametrize("rows", [1, 2, 5])
 @pytest.mark.parametrize("size_bytes", [0, 8, 40])
-def test_record_batches_end_where_room_ends(
+def test_record_batches_are_limited_in_size(
     tmp_path: Path, form: str, rows: int, size_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Records that need more room than there is at all, between ones that do not."""
@@ -212,7 +212,7 @@ def test_record_batches_end_where_room_ends(
     assert written(tmp_path, form, *chunks).to_pylist() == wanted
 
 
-def test_a_record_that_fits_no_column(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_oversize_record_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arrow, "BYTES_A_BATCH", 8)
     monkeypatch.setattr(arrow_columns, "MAX_INT32", 20)
     with pytest.raises(PathError, match="offset 0 is too large"):
@@ -238,7 +238,7 @@ def test_record_batches_are_immutable_after_write(tmp_path: Path) -> None:
         assert reader.read_all().to_pylist() == 3 * plain(chunk)
 
 
-def test_without_pyarrow_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_pyarrow_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(ArrowUnavailableError, match=r"kdump\[arrow\]"):
         arrow_sink("parquet", None, "")  # type: ignore[arg-type]

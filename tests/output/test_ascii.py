@@ -17,7 +17,7 @@ from kdump.output.progress import Bar, PlannedTally
 SAMPLES = Path(__file__).parents[2] / "sample-data"
 
 
-def test_signs_are_as_wide_in_ascii() -> None:
+def test_ascii_signs_have_the_same_width() -> None:
     text = "a · b \u2026 ✓✗→∅×█▌▏─–"
     assert len(encode(text, "ascii")) == len(text)
     assert encode(text, "latin-1").isascii()
@@ -41,7 +41,7 @@ def test_non_terminal_keeps_its_encoding(monkeypatch: pytest.MonkeyPatch) -> Non
         ("find-offset 460 clean/4.1.1/d1/orders.zstd-0", "C.UTF-8"),
     ],
 )
-def test_a_terminal_of_the_locale_c(words: str, locale: str) -> None:
+def test_c_locale_gets_ascii(words: str, locale: str) -> None:
     here = [str(SAMPLES / word) if "/" in word else word for word in words.split()]
     ours, theirs = pty.openpty()
     env = {**os.environ, "LC_ALL": locale, "COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
@@ -66,7 +66,7 @@ def test_a_terminal_of_the_locale_c(words: str, locale: str) -> None:
     assert not re.search(rb"\\\\[xu][0-9a-f]{2}", shown)
 
 
-def test_progress_bar_is_ascii_where_the_locale_is_c(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_bar_is_ascii_in_the_c_locale(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LC_ALL", "C")
     monkeypatch.setenv("TERM", "xterm")
     ours, theirs = pty.openpty()

@@ -38,7 +38,7 @@ def rows_of(output: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def test_rows_are_those_of_dump(directory: Path, tmp_path: Path) -> None:
+def test_rows_equal_those_of_dump(directory: Path, tmp_path: Path) -> None:
     for number, split_bytes in enumerate((1, 5000, 1 << 20, None)):
         output = tmp_path / str(number)
         count, found = run_bulk_dump(directory, output, split_bytes=split_bytes)
@@ -55,7 +55,7 @@ def test_rows_are_those_of_dump(directory: Path, tmp_path: Path) -> None:
         assert ours == theirs
 
 
-def test_layout(directory: Path, tmp_path: Path) -> None:
+def test_files_are_laid_out_by_partition(directory: Path, tmp_path: Path) -> None:
     output = tmp_path / "out"
     run_bulk_dump(directory, output)
     assert [*digest_files(output)] == [
@@ -129,7 +129,7 @@ def test_names_unsafe_for_file_systems_or_hive(tmp_path: Path) -> None:
     assert (tmp_path / "out/topic=a%3Db%25c%20d/partition=0/part-00000000.parquet").is_file()
 
 
-def test_log_outside_a_partition(tmp_path: Path) -> None:
+def test_log_outside_a_partition_has_null_columns(tmp_path: Path) -> None:
     path = tmp_path / f"{0:020}.log"
     path.write_bytes(batches(0))
     run_bulk_dump(path, tmp_path / "elsewhere/out")
@@ -138,7 +138,7 @@ def test_log_outside_a_partition(tmp_path: Path) -> None:
     assert part.is_file()
 
 
-def test_directory_that_holds_something_is_refused(directory: Path, tmp_path: Path) -> None:
+def test_nonempty_directory_is_refused(directory: Path, tmp_path: Path) -> None:
     output = tmp_path / "out"
     run_bulk_dump(directory, output)
     before = digest_files(output)
@@ -151,14 +151,14 @@ def test_directory_that_holds_something_is_refused(directory: Path, tmp_path: Pa
     assert digest_files(output).keys() == before.keys() - {"_SUCCESS"}
 
 
-def test_output_inside_what_is_read_is_refused(directory: Path) -> None:
+def test_output_inside_the_input_is_refused(directory: Path) -> None:
     with pytest.raises(RefusedError, match="inside a partition directory"):
         PartDirectory(str(directory / "orders-0/out"), [str(directory)])
     with pytest.raises(UsageError, match="inside an input directory"):
         PartDirectory(str(directory / "out"), [str(directory)])
 
 
-def test_step_that_fails_leaves_nothing(directory: Path, tmp_path: Path) -> None:
+def test_failed_step_leaves_nothing(directory: Path, tmp_path: Path) -> None:
     @partial(Through, HERE)
     def driver(driver: Driver, splits: Any, step: Any, progress: Any) -> Any:
         yield from driver(splits[:-1], step, progress)
@@ -169,7 +169,7 @@ def test_step_that_fails_leaves_nothing(directory: Path, tmp_path: Path) -> None
     assert not (tmp_path / "out").exists()
 
 
-def test_split_that_failed_once_is_tried_again(directory: Path, tmp_path: Path) -> None:
+def test_failed_split_is_retried(directory: Path, tmp_path: Path) -> None:
     calls = []
 
     @partial(Through, HERE)
@@ -186,7 +186,7 @@ def test_split_that_failed_once_is_tried_again(directory: Path, tmp_path: Path) 
     assert digest_files(tmp_path / "tried") == digest_files(tmp_path / "out")
 
 
-def test_attempts_that_run_twice_leave_one_part(directory: Path, tmp_path: Path) -> None:
+def test_repeated_attempts_leave_one_part(directory: Path, tmp_path: Path) -> None:
     """As under speculation: two workers write the same split, and one of them is believed."""
 
     @partial(Through, HERE)
@@ -216,7 +216,7 @@ def test_late_attempt_cannot_bring_the_directory_back(directory: Path, tmp_path:
     assert digest_files(tmp_path / "out") == before
 
 
-def test_worker_that_is_killed(directory: Path, tmp_path: Path) -> None:
+def test_killed_worker_is_replaced(directory: Path, tmp_path: Path) -> None:
     once = tmp_path / "once"
 
     @partial(Through, HERE)
@@ -265,14 +265,16 @@ def test_command(directory: Path, tmp_path: Path) -> None:
         (["--format", "parquet", "--master", "local"], "require --engine spark"),
     ],
 )
-def test_wrong_usage(directory: Path, tmp_path: Path, arguments: list[str], reason: str) -> None:
+def test_wrong_usage_exits_with_2(
+    directory: Path, tmp_path: Path, arguments: list[str], reason: str
+) -> None:
     done = command(*arguments, "--output", f"{tmp_path}/out/", directory)
     assert done.returncode == 2
     assert reason in done.stderr
     assert not (tmp_path / "out").exists()
 
 
-def test_path_that_is_not_there(directory: Path, tmp_path: Path) -> None:
+def test_missing_path_exits_with_1(directory: Path, tmp_path: Path) -> None:
     form = ("--format", "parquet", "--output", f"{tmp_path}/out/")
     done = command(*form, tmp_path / "nowhere")
     assert done.returncode == 1

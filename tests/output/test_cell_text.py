@@ -42,7 +42,7 @@ def test_cells_are_broken_between_pieces(text: str, width: int, lines: list[str]
     assert fold(text, width) == lines
 
 
-def test_nothing_of_a_cell_is_lost() -> None:
+def test_cells_lose_no_text() -> None:
     rng = random.Random(1)
     for _ in range(2000):
         text = "".join(rng.choice("ab1 ._-/,:\u6f22=") for _ in range(rng.randrange(25)))
@@ -72,7 +72,7 @@ def test_empty_column_is_dropped_first() -> None:
     assert fit(COLUMNS, cells, 20, more=True).without(COLUMNS) == ["end", "note"]
 
 
-def test_name_is_not_broken_in_the_midst_of_a_word() -> None:
+def test_names_break_between_words() -> None:
     lines = [line.rstrip() for line in table_lines(COLUMNS, ROWS, 38)]
     assert lines[2].split()[0] == "orders.of.customers"
     lines = [line.rstrip() for line in table_lines(COLUMNS, ROWS, 12)]

@@ -18,7 +18,7 @@ def test_more_copies_than_letters() -> None:
     assert (legend[25], legend[26]) == ("Z = /25", "A1 = /26")
 
 
-def test_sentences_name_copies_by_their_letters() -> None:
+def test_sentences_refer_to_copies_by_letter() -> None:
     names = CopyNames()
     paths = ["/a/t-1", "/a/t-1.x-delete"]
     assert [*names.introduce(paths)] == ["A = /a"]

@@ -37,7 +37,7 @@ def declared(kind: str) -> dict[str, str]:
 
 @pytest.mark.parametrize(("words", "sample", "behind"), RUNS)
 @pytest.mark.parametrize("form", ["parquet", "arrow"])
-def test_columns_hold_what_json_has(
+def test_columns_contain_the_values_of_json(
     words: str, sample: str, behind: str, form: str, tmp_path: Path
 ) -> None:
     pytest.importorskip("pyarrow")
@@ -75,15 +75,15 @@ CORPORA = (
 
 
 @each("number", range(len(RUNS)))
-def test_forms_hold_the_same_of_what_real_brokers_left(number: int, tmp_path: Path) -> None:
+def test_forms_agree_on_real_data(number: int, tmp_path: Path) -> None:
     words, _, behind = RUNS[number]
     for name in CORPORA if LONG else (CORPORA[number % 3],):
         root = str(corpus(name))
-        test_csv_holds_what_json_has(words, root, behind)
+        test_csv_contains_the_values_of_json(words, root, behind)
         for form in ("parquet", "arrow"):
             folder = tmp_path / name / form
             folder.mkdir(parents=True)
-            test_columns_hold_what_json_has(words, root, behind, form, folder)
+            test_columns_contain_the_values_of_json(words, root, behind, form, folder)
         test_markdown_has_a_line_for_each_row(words, root, behind)
 
 
@@ -98,7 +98,7 @@ def _read(path: Path) -> Any:
 
 
 @pytest.mark.parametrize(("words", "sample", "behind"), RUNS)
-def test_csv_holds_what_json_has(words: str, sample: str, behind: str) -> None:
+def test_csv_contains_the_values_of_json(words: str, sample: str, behind: str) -> None:
     for kind, rows in rows_of(words, sample, behind).items():
         text = run(words, sample, behind, "--format", "csv", "--rows", kind).stdout
         names, *lines = csv.reader(io.StringIO(text))
@@ -145,7 +145,7 @@ def test_what_markdown_would_interpret_is_escaped() -> None:
 
 
 @pytest.mark.parametrize("form", ["parquet", "arrow"])
-def test_one_file_holds_one_kind(form: str, tmp_path: Path) -> None:
+def test_one_file_has_one_kind(form: str, tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     result = run("groups", "clean/4.4.0", "", "--format", form, "-o", f"{tmp_path}/rows.{form}")
     assert result.exit_code == 2
@@ -156,7 +156,7 @@ def test_one_file_holds_one_kind(form: str, tmp_path: Path) -> None:
     assert _read(tmp_path / f"rows.{form}").num_rows == 13
 
 
-def test_a_directory_that_holds_something_is_refused(tmp_path: Path) -> None:
+def test_nonempty_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("x")
     words = ("--format", "csv", "-o", str(tmp_path))
     assert run("groups", "clean/4.4.0", "", *words).exit_code == 5
@@ -168,7 +168,7 @@ def test_a_directory_that_holds_something_is_refused(tmp_path: Path) -> None:
     ]
 
 
-def test_no_file_is_written_among_a_brokers(tmp_path: Path) -> None:
+def test_files_are_not_written_into_a_data_directory(tmp_path: Path) -> None:
     (tmp_path / "d" / "orders-0").mkdir(parents=True)
     (tmp_path / "d" / "orders-0" / f"{0:020}.log").write_bytes(b"")
     words = ("--format", "csv", "-o", f"{tmp_path}/d/orders-0/out/")
@@ -184,7 +184,7 @@ def test_unknown_kind_is_a_usage_error() -> None:
 
 @each("command", ["groups", "find-time 1700000000000", "verify", "predict"])
 @each("more", [("--rows", "finding"), ("--output", "{}/new/")])
-def test_a_form_for_all_rows_together_has_no_kinds(
+def test_single_file_forms_have_no_kinds(
     command: str, more: tuple[str, ...], tmp_path: Path
 ) -> None:
     name, *behind = command.split()

@@ -77,7 +77,7 @@ def test_paths_agree_on_headers_of_batches(kernel: ModuleType) -> None:
     assert b"".join(pieces).splitlines(keepends=True) == wanted
 
 
-def test_rows_that_passed_filters_only() -> None:
+def test_only_filtered_rows_are_written() -> None:
     chunk = record_chunk(builders.batch([builders.record(n, value=b"%d" % n) for n in range(5)]))
     chunk.rows = type(chunk.records.block)("q", [1, 3])
     written: list[bytes] = []
@@ -108,7 +108,7 @@ def test_hostile_topic_is_escaped() -> None:
     assert b"\x1b" not in head
 
 
-def test_other_rows_name_themselves() -> None:
+def test_other_rows_have_their_kind() -> None:
     written: list[bytes] = []
     JsonLines(written.append, HEX).write(make_row("property", name="a", value=b"\xff"))
     assert written == [b'{"row":"property","file":"","name":"a","value":"ff"}\n']

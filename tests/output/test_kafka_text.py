@@ -88,7 +88,7 @@ def test_records_of_all_versions(log: Path) -> None:
     assert (err, rest) == ([], [])
 
 
-def test_wrong_checksum_is_printed_and_found(log: Path) -> None:
+def test_wrong_checksum_is_printed_and_reported(log: Path) -> None:
     log.write_bytes(builders.message(0, b"k", b"v", crc=1))
     lines, _, rest = printed(log)
     assert "crc: 1 isvalid: false" in lines[2]
@@ -96,7 +96,7 @@ def test_wrong_checksum_is_printed_and_found(log: Path) -> None:
     assert [found.code for found in rest] == ["crc-mismatch"]  # type: ignore[attr-defined]
 
 
-def test_value_that_runs_past_its_message(log: Path) -> None:
+def test_value_beyond_its_message_is_reported(log: Path) -> None:
     body = builders.sized32(b"k") + (999).to_bytes(4, "big") + b"v"
     log.write_bytes(builders.message(0, body=body) + builders.message(1))
     lines, _, rest = printed(log)
@@ -124,7 +124,7 @@ def test_walk_continues_where_the_tool_dies(log: Path) -> None:
     ]
 
 
-def test_gaps_are_listed_backwards(log: Path) -> None:
+def test_gaps_are_listed_in_reverse(log: Path) -> None:
     log.write_bytes(b"".join(builders.batch(base_offset=n) for n in (0, 1, 5, 6, 9)))
     _, err, _ = printed(log)
     assert err == [
@@ -201,7 +201,7 @@ def test_files_of_0_7_are_refused(log: Path) -> None:
     assert [error.status for error in rest] == [2]  # type: ignore[attr-defined]
 
 
-def test_unknown_file_is_ignored_aloud(log: Path) -> None:
+def test_unknown_file_is_skipped_with_a_message(log: Path) -> None:
     path = log.with_name(f"{NAME}.log.deleted")
     path.touch()
     assert printed(path)[:2] == ([f"Dumping {path}"], [f"Ignoring unknown file {path}"])

@@ -69,7 +69,7 @@ def given(rows: list[dict[str, Any]], name: str) -> dict[int, object]:
     return {int(row["offset"]): row[name] for row in rows if row.get(name) not in (None, "")}
 
 
-def test_json_lines_have_a_member_only_where_there_is_a_mark(partition: Path) -> None:
+def test_json_lines_have_a_member_only_for_marks(partition: Path) -> None:
     rows = json_lines(dump(partition).encode())
     assert [row["offset"] for row in rows] == list(range(9))
     assert {n: row["crc_valid"] for n, row in enumerate(rows) if "crc_valid" in row} == CRC_VALID
@@ -92,7 +92,7 @@ def tables_of(text: str) -> list[tuple[list[str], list[list[str]]]]:
     return tables
 
 
-def test_csv_has_columns_from_the_first_mark_on(partition: Path) -> None:
+def test_csv_adds_columns_at_the_first_mark(partition: Path) -> None:
     (usual, before), (wide, behind) = tables_of(dump("--format", "csv", partition))
     assert wide == [*usual, "crc_valid", "inner_codec"]
     offset = usual.index("offset")
@@ -103,7 +103,7 @@ def test_csv_has_columns_from_the_first_mark_on(partition: Path) -> None:
     assert given(rows, "inner_codec") == INNER_CODEC
 
 
-def test_csv_of_rows_without_a_mark_is_as_ever(partition: Path) -> None:
+def test_csv_without_marks_is_unchanged(partition: Path) -> None:
     ((header, rows),) = tables_of(dump("--format", "csv", "--grep", "v1|v3|v4|value", partition))
     assert "crc_valid" not in header
     offset = header.index("offset")
@@ -120,7 +120,7 @@ def test_tables_mention_it_in_the_note(partition: Path) -> None:
     assert notes == {2: ["crc"], 5: ["nested"], 6: ["crc", "nested"]}
 
 
-def test_markdown_has_the_notes_of_a_table(partition: Path) -> None:
+def test_markdown_has_table_notes(partition: Path) -> None:
     rows = [
         [cell.strip() for cell in line.split("|")[1:-1]]
         for line in dump("--format", "markdown", partition).splitlines()
@@ -143,7 +143,7 @@ def test_parquet_and_arrow_have_columns(partition: Path, tmp_path: Path, form: s
     assert table.schema.field("crc_valid").type == "bool"
 
 
-def test_the_table_of_spark_has_the_same_columns(partition: Path) -> None:
+def test_spark_table_has_the_same_columns(partition: Path) -> None:
     pa = pytest.importorskip("pyarrow")
     from kdump.engine.dump.run import dump as dumped_items
     from kdump.engine.reading.options import DumpOptions
@@ -169,7 +169,7 @@ def test_kafka_format_equals_kafka_dump_log(partition: Path) -> None:
     assert not [line for line in lines if line.startswith(("| offset: 5", "| offset: 6"))]
 
 
-def test_annotated_bytes_mark_both(partition: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_annotated_bytes_show_both_marks(partition: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "100")
     lines = dump("--hex", partition, status=0).splitlines()
     wrong = [line.split()[6] for line in lines if "crc " in line and "✗" in line]
@@ -177,7 +177,7 @@ def test_annotated_bytes_mark_both(partition: Path, monkeypatch: pytest.MonkeyPa
     assert sum("✗ decoding stops at" in line and "compressed" in line for line in lines) == 2
 
 
-def test_messages_of_0_7_under_a_wrong_checksum(tmp_path: Path) -> None:
+def test_messages_of_0_7_with_a_wrong_checksum_are_marked(tmp_path: Path) -> None:
     inner = [builders.pre08_message(b"a"), builders.pre08_message(b"b", crc=7)]
     path = tmp_path / "t-0"
     path.mkdir()
@@ -189,7 +189,7 @@ def test_messages_of_0_7_under_a_wrong_checksum(tmp_path: Path) -> None:
     assert "crc ✗" in dump("--format", "table", path).splitlines()[-1]
 
 
-def test_what_a_real_broker_of_0_9_took_in() -> None:
+def test_messages_accepted_by_a_real_0_9_broker_are_marked() -> None:
     """Its topic `bad` was sent a message with a wrong checksum and two that were nested."""
     log = next(corpus("old/v0-0901.clean").rglob("bad-0"))
     rows = json_lines(dump("--records-only", log).encode())

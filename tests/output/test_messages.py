@@ -47,7 +47,7 @@ _WORDS = "crc-mismatch: stored 00000002, computed 00000001"
         ("60", _PLACE, ["16,381 bytes · offset 48301337", _WORDS, "Readers stop here."]),
     ],
 )
-def test_finding_as_wide_as_the_terminal(
+def test_finding_fits_the_terminal(
     columns: str, first: str, more: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", columns)
@@ -70,7 +70,7 @@ def test_finding_as_json() -> None:
     assert order == ["flushed"]
 
 
-def test_worst_is_kept() -> None:
+def test_worst_severity_is_kept() -> None:
     target, _, _ = messages(as_json=False)
     assert target.worst is None
     target.finding(FOUND)
@@ -87,7 +87,7 @@ def test_error_names_the_path_and_counts() -> None:
     assert "1 path not read completely" in file.getvalue()
 
 
-def test_numbers_for_people() -> None:
+def test_numbers_are_formatted_for_people() -> None:
     assert count_text(1, "record") == "1 record"
     assert count_text(1234, "record") == "1,234 records"
     assert count_text(2, "damage") == "2 damage"

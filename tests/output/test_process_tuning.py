@@ -32,6 +32,6 @@ def test_arrow_allocates_as_the_rest_of_the_process(lines: tuple[str, str]) -> N
     assert allocator(*lines) == "system"
 
 
-def test_the_allocator_that_the_environment_names_is_kept() -> None:
+def test_allocator_of_the_environment_is_kept() -> None:
     other = allocator("import pyarrow")
     assert allocator(PREPARE, "import pyarrow", ARROW_DEFAULT_MEMORY_POOL=other) == other

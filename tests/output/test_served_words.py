@@ -41,11 +41,11 @@ def told(served_from: int | None, skipped: int, served_by: str | None = "4.1 sta
         (told(16, 0, "0.7"), "A 0.7 broker serves consumers again from offset 16: seek there."),
     ],
 )
-def test_words(one: Finding, words: str) -> None:
+def test_served_records_have_their_wording(one: Finding, words: str) -> None:
     assert way_past(one) == words
 
 
-def test_commands() -> None:
+def test_served_records_have_their_commands() -> None:
     tool = "kafka-consumer-groups.sh --bootstrap-server BOOTSTRAP --group GROUP --reset-offsets"
     assert list(way_lines(told(21, 5)._replace(topic="a"))) == [
         f"{tool} --topic a:0 --to-offset 21 --execute",

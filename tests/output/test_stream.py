@@ -51,7 +51,7 @@ def test_large_pieces_do_not_overtake_small_ones() -> None:
     assert slow == [b"small", b"L" * 100_000]
 
 
-def test_full_disk_is_an_error_for_the_file() -> None:
+def test_full_disk_is_an_error_of_the_file() -> None:
     class Full:
         def write(self, data: bytes | memoryview) -> int:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -62,7 +62,7 @@ def test_full_disk_is_an_error_for_the_file() -> None:
         stream.flush()
 
 
-def test_broken_pipe_stays_what_it_is() -> None:
+def test_broken_pipe_is_passed_on() -> None:
     class Gone:
         def write(self, data: bytes | memoryview) -> int:
             raise BrokenPipeError

@@ -22,7 +22,7 @@ def test_ends_holes_and_marks() -> None:
     assert lines[3].index("▲") == 3 + 95 * 64 // 100
 
 
-def test_copies_that_are_alike_are_not_drawn() -> None:
+def test_identical_copies_are_not_drawn() -> None:
     assert [*strip_lines([Extent("A", 5, 9), Extent("B", 5, 9)], 80)] == []
     assert [*strip_lines([Extent("A", 5, 5), Extent("B", 7, 7)], 80)] == []
     assert [*strip_lines([Extent("A", 0, 99), Extent("B", 0, 9)], 8)] == []

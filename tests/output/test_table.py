@@ -70,7 +70,7 @@ def test_batches_at_eighty_columns() -> None:
     ]
 
 
-def test_wrapper_keeps_its_secrets() -> None:
+def test_wrapper_row_hides_its_messages() -> None:
     inner = [builders.message(0), builders.message(1)]
     cells = drawn(batch_chunk(builders.wrapper(inner, 15)))[-1].split()
     assert (cells[0], cells[3], cells[4]) == ("?–15", "?", "gzip")
@@ -132,15 +132,15 @@ def test_control_record() -> None:
     ]
 
 
-def test_time_that_magic_0_does_not_have() -> None:
+def test_magic_0_has_no_timestamp() -> None:
     assert drawn(record_chunk(builders.message(0, magic=0)))[-1].split()[1] == "-"
 
 
-def test_value_that_looks_like_a_mark_is_quoted() -> None:
+def test_value_resembling_a_mark_is_quoted() -> None:
     assert drawn(one("∅".encode(), b"''"))[-1].endswith('"∅"  "\'\'"')
 
 
-def test_hostile_bytes_are_spelled_out() -> None:
+def test_hostile_bytes_are_escaped() -> None:
     line = drawn(one(b"\x1b]0;x\x07", "[red]\u202e\x9b".encode()))[-1]
     assert "\\x1b]0;x\\x07" in line
     assert "[red]\\u202e\\x9b" in line
@@ -155,7 +155,7 @@ def test_colors_only_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "\x1b" not in "".join(drawn(one(None)))
 
 
-def test_names_are_not_repeated_where_rows_fit() -> None:
+def test_repeated_names_are_omitted() -> None:
     again = record_chunk(builders.batch(), Place("orders", 7, 9, ""))
     lines = drawn(one(), again)
     assert sum("offset" in line for line in lines) == 1
@@ -181,7 +181,7 @@ def test_long_names_use_two_lines() -> None:
     assert (upper.split()[-2:], lower.split()[-2:]) == (["last", "stable"], ["offset", "offset"])
 
 
-def test_hex_lines_pass_through_escaped() -> None:
+def test_hex_lines_are_escaped() -> None:
     assert drawn(HexText(PLACE, 0, ("+0  00", "  \x1b"))) == [
         "orders-7 · segment 0",
         "+0  00",
@@ -198,7 +198,7 @@ def test_widths_count_cells() -> None:
     assert fit_text("ab", 4, right=True) == "  ab"
 
 
-def test_columns_of_high_rank_go_first() -> None:
+def test_columns_of_high_rank_are_dropped_first() -> None:
     columns = [Column("a"), Column("b", rank=1), Column("c", rank=2)]
     assert fit(columns, [("x" * 10, "y" * 10, "z" * 10)], 22).shown == (0, 1)
 
@@ -224,7 +224,7 @@ def entry(offset: int, file: str = "f", **fields: object) -> Row:
     )
 
 
-def test_markup_in_a_name_is_text() -> None:
+def test_markup_in_a_name_is_shown_as_text() -> None:
     assert drawn(entry(1, topic="[red]a[/red] :smile:"))[-1].startswith("[red]a[/red] :smile: ")
 
 
@@ -300,7 +300,7 @@ def some_chunk(rng: random.Random, place: Place) -> RecordChunk:
 
 
 @pytest.mark.parametrize("seed", range(1500 if LONG else 40))
-def test_what_the_kernel_writes_is_what_would_be_drawn(
+def test_kernel_writes_the_drawn_table(
     seed: int, kernel: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = random.Random(seed)

@@ -14,7 +14,7 @@ from kdump.errors import PathError, UsageError
 from kdump.output.target import OutputFile, refuse_input_as_output
 
 
-def test_file_appears_when_kept(tmp_path: Path) -> None:
+def test_file_appears_when_it_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "out.jsonl"
     path.write_bytes(b"before")
     target = OutputFile(str(path))
@@ -47,7 +47,7 @@ def test_device_is_written_to_directly() -> None:
     assert Path("/dev/null").is_char_device()
 
 
-def test_directory_that_is_not_there(tmp_path: Path) -> None:
+def test_missing_directory_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(PathError, match="No such file"):
         OutputFile(str(tmp_path / "none" / "out"))
 
@@ -101,7 +101,7 @@ def test_old_file_keeps_mode_and_owner(tmp_path: Path) -> None:
     )
 
 
-def test_planted_link_is_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_preexisting_link_is_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where somebody knew the temporary name."""
     monkeypatch.setattr(os, "urandom", bytes)
     victim = tmp_path / "victim"
@@ -115,7 +115,7 @@ def test_planted_link_is_not_followed(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("size", [240, 250, 255])
-def test_name_as_long_as_names_may_be(tmp_path: Path, size: int) -> None:
+def test_longest_possible_name_is_written(tmp_path: Path, size: int) -> None:
     target = OutputFile(str(tmp_path / ("x" * size)))
     target.keep()
     assert len(next(tmp_path.iterdir()).name) == size

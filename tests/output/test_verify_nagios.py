@@ -67,7 +67,7 @@ def test_line_of_a_sound_directory_gives_the_rest() -> None:
     )
 
 
-def test_line_of_what_could_not_be_done() -> None:
+def test_errors_are_in_the_line() -> None:
     assert plugin_line(None, None, 1, "/data: Permission denied") == (
         "KDUMP UNKNOWN - /data: Permission denied"
     )
@@ -119,7 +119,7 @@ def test_long_text_of_the_worst() -> None:
 
 
 @pytest.mark.parametrize("directory", ["/a|b/orders-7", "/a|b\x1b/orders-7", "/it's|/orders-7"])
-def test_a_bar_in_a_path_stays_a_bar_for_a_shell(directory: str) -> None:
+def test_bar_in_a_path_is_kept_for_the_shell(directory: str) -> None:
     index = WORST._replace(code="offset-index-missing", severity=Severity.REBUILD, path=directory)
     line = plugin_text([index], summary(rebuild=1), 0, "", "rebuild").splitlines()[1]
     assert "|" not in line
@@ -149,7 +149,7 @@ def kept(fail_on: str, found: Iterable[Finding]) -> list[Finding]:
     return given
 
 
-def test_the_worst_ten_are_kept() -> None:
+def test_worst_ten_are_kept() -> None:
     severities = (Severity.NOTE, Severity.REBUILD, Severity.DAMAGE)
     found = [WORST._replace(severity=severities[at % 3], offset=at) for at in range(30)]
     assert [one.offset for one in kept("rebuild", found)] == list(range(2, 30, 3))
@@ -166,7 +166,7 @@ def test_quick_reports_what_it_checked() -> None:
     )
 
 
-def test_names_cannot_add_lines_or_figures() -> None:
+def test_names_add_no_lines_or_metrics() -> None:
     hostile = WORST._replace(topic="a|damaged=0\nOK")
     line = plugin_line(hostile, summary(damage=1), 0, "")
     assert line.count("|") == 1

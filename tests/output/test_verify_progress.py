@@ -20,7 +20,7 @@ def test_line_gives_progress_findings_and_rest() -> None:
     assert "s left · 2 damage · 7 notes · " in text
 
 
-def test_the_bar_knows_its_end_and_names_what_is_at_hand() -> None:
+def test_bar_shows_its_end_and_the_current_partition() -> None:
     tally = PlannedTally(planned())
     assert tally.total() == 1 << 30
     assert tally.size_bytes == 1 << 29
@@ -29,13 +29,13 @@ def test_the_bar_knows_its_end_and_names_what_is_at_hand() -> None:
     assert tally.amount_text().endswith("/s · 2 damage")
 
 
-def test_names_at_hand_are_spelled_out() -> None:
+def test_current_names_are_escaped() -> None:
     progress = planned()
     progress.at = ["/data/a\x1b[2J-1"]
     assert PlannedTally(progress).place_text().isprintable()
 
 
-def test_nothing_planned_nothing_left() -> None:
+def test_empty_plan_leaves_nothing() -> None:
     text = PlannedTally(Progress()).text()
     assert text.startswith("0 partitions · 0.")
     assert PlannedTally(Progress()).place_text() == "nothing read yet"

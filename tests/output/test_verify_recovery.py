@@ -50,7 +50,7 @@ def lines(*rows: Row, width: int = 100) -> list[str]:
     return drawn[2:] if drawn[0].startswith("partition ") else drawn
 
 
-def test_many_partitions_that_lose_nothing_are_counted() -> None:
+def test_partitions_without_loss_are_counted() -> None:
     plain = [row(n, "recover", segments_read=[0], bytes_read=1024) for n in range(11)]
     told = lines(row(11, "truncate", records_lost=3, first_lost_offset=7), *plain)
     assert len(told) == 2
@@ -111,12 +111,12 @@ def test_unknown_loss_is_reported() -> None:
 
 
 @pytest.mark.parametrize("width", [40, 100])
-def test_lines_keep_to_the_width(width: int) -> None:
+def test_lines_fit_the_width(width: int) -> None:
     for line in lines(row(3, "unknown", reason="word " * 50), width=width):
         assert len(line) <= width
 
 
-def test_hostile_names_and_reasons_are_spelled_out() -> None:
+def test_hostile_names_and_reasons_are_escaped() -> None:
     for line in lines(row(1, "unknown", topic="a\x1b[2J", reason="\x07bell\n")):
         assert line.isprintable()
 

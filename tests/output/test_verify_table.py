@@ -90,7 +90,7 @@ def test_heading_names_the_node_of_the_directory() -> None:
     ]
 
 
-def test_a_finding_has_place_message_consequences_and_command() -> None:
+def test_finding_has_place_message_consequences_and_command() -> None:
     lines = drawn(DAMAGE, quiet=True)
     assert lines[0] == ("DAMAGE   orders-7   segment 42   position 402,653,184 · 16,381 bytes")
     assert lines[1].strip() == "crc-mismatch: stored 9a1c03ff, computed 2b90e1d0."
@@ -129,7 +129,7 @@ def test_one_plan_resets_a_group_in_many_partitions() -> None:
     assert "In 1 partition more damage follows" in text
 
 
-def test_a_command_in_the_message_is_printed_once() -> None:
+def test_command_in_the_message_is_printed_once() -> None:
     command = format_command(abort_command("orders", 7, 4))
     hangs = found("transaction-hanging", offset=4, message=f"This ends it: {command} More.")
     lines = drawn(hangs, summary())
@@ -157,7 +157,7 @@ def test_worst_finding_is_first() -> None:
     assert "position 0" in heads[0]
 
 
-def test_many_of_a_kind_are_counted() -> None:
+def test_many_findings_of_a_kind_are_counted() -> None:
     lines = drawn(*(found("crc-mismatch", position=n * 100) for n in range(30)), quiet=True)
     assert sum(line.startswith("DAMAGE") for line in lines) == 6
     assert lines[-1] == "DAMAGE   25 more crc-mismatch in orders-7; --format jsonl lists them"
@@ -202,18 +202,18 @@ def test_sound_result_is_stated() -> None:
 
 
 @pytest.mark.parametrize("mode", ["default", "quick"])
-def test_everything_is_never_claimed_of_less_than_deep(mode: str) -> None:
+def test_only_deep_claims_everything(mode: str) -> None:
     assert not_checked_text(summary(mode=mode)).startswith("Not checked: ")
 
 
 @each("width", [40, 80, 100, 300])
-def test_lines_keep_to_the_width(width: int) -> None:
+def test_lines_fit_the_width(width: int) -> None:
     long = DAMAGE._replace(message="word " * 60)
     for line in drawn(long, width=width, quiet=True):
         assert len(line) <= min(width, 100) or "→" in line or line.startswith("DAMAGE")
 
 
-def test_names_from_the_disk_cannot_reach_the_terminal() -> None:
+def test_names_are_escaped_for_the_terminal() -> None:
     hostile = found(
         "crc-mismatch", topic="x\x1b[2J\u202e", message="\x07\n\x1b]0;", path="/a\n\x1b/0.log"
     )
@@ -221,7 +221,7 @@ def test_names_from_the_disk_cannot_reach_the_terminal() -> None:
         assert line.isprintable()
 
 
-def test_colour_is_only_the_level() -> None:
+def test_color_shows_only_the_severity() -> None:
     plain, coloured = drawn(DAMAGE), drawn(DAMAGE, colour=True)
     assert plain != coloured
     assert [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in coloured] == plain
@@ -249,7 +249,7 @@ def test_sentence_consequences_are_separate() -> None:
     assert f"{words} Consequences (not counted): time-index-entry." in text
 
 
-def test_partition_that_is_set_aside_is_written_with_quiet() -> None:
+def test_skipped_partition_is_printed_despite_quiet() -> None:
     fields = {"topic": "orders", "partition": 7, "outcome": "stray", "reason": "another topic id"}
     numbers = ("log_end_before", "log_end_after", "first_lost_offset", "records_lost")
     lists = ("segments_read", "segments_deleted", "indexes_rebuilt")
@@ -269,7 +269,7 @@ def _many(count: int) -> list[Finding]:
     ]
 
 
-def test_many_findings_begin_with_a_table_and_the_worst_follow() -> None:
+def test_many_findings_start_with_a_table_and_the_worst() -> None:
     lines = drawn(*_many(24), summary())
     table = [line.split() for line in lines if line.startswith("orders-")]
     assert table[0] == ["orders-24", "1", "-", "24", "24"]

@@ -33,7 +33,7 @@ def written(summary: VerifySummary | None = SUMMARY, **given: Any) -> str:
     return metrics(summary, **settings)
 
 
-def test_every_line_is_of_the_format() -> None:
+def test_every_line_has_the_format() -> None:
     metric = r"[a-z_]+(\{[a-z]+=\"[a-z_-]+\"\})? [0-9.]+"
     for line in written().splitlines():
         assert re.fullmatch(rf"# HELP [a-z_]+ .+|# TYPE [a-z_]+ gauge|{metric}", line), line
@@ -63,7 +63,7 @@ def test_findings_by_partition() -> None:
     assert f"kdump_verify_findings_by_partition{{{labels}}} 1\n" in text
 
 
-def test_a_name_cannot_add_a_line() -> None:
+def test_names_add_no_lines() -> None:
     place = place_of(finding("crc-mismatch", path="/x", topic="a\n\x1b} 1", partition=0))
     assert place is not None
     (line,) = (line for line in written(places={place: 1}).splitlines() if "by_partition{" in line)
@@ -74,7 +74,7 @@ def test_notes_make_no_series() -> None:
     assert place_of(finding("file-vanished", path="/x", topic="a", partition=0)) is None
 
 
-def test_of_a_forecast() -> None:
+def test_prediction_has_its_series() -> None:
     forecast = {
         "records_lost": 7,
         "partitions_losing": 1,
@@ -88,7 +88,7 @@ def test_of_a_forecast() -> None:
     assert found["kdump_verify_start_seconds"] == 0.5
 
 
-def test_the_last_success_outlives_a_failure() -> None:
+def test_last_success_survives_a_failure() -> None:
     before = written(now_s=500)
     found = values(written(None, succeeded=False, before=before))
     assert found["kdump_verify_last_success_timestamp_seconds"] == 500
@@ -96,5 +96,5 @@ def test_the_last_success_outlives_a_failure() -> None:
     assert "kdump_verify_bytes" not in found
 
 
-def test_no_success_yet() -> None:
+def test_missing_success_is_omitted() -> None:
     assert "last_success" not in written(None, succeeded=False, before="nonsense\n")

@@ -99,7 +99,7 @@ ROWS = (
 )
 
 
-def test_topics_the_largest_first() -> None:
+def test_largest_topics_are_first() -> None:
     lines = shown(*ROWS, summary())
     # Columns in which no topic has anything are left out.
     assert lines[0].split() == ["topic", "size", "share", "pinned", "active"]
@@ -107,7 +107,7 @@ def test_topics_the_largest_first() -> None:
     assert [line.split("  ")[0] for line in lines[3:5]] == ["(other files)", "clicks (-delete)"]
 
 
-def test_segments_that_one_record_keeps_are_one_sentence() -> None:
+def test_segments_kept_by_one_record_have_one_sentence() -> None:
     text = " ".join(" ".join(shown(*ROWS, summary())).split())
     assert "PINNED clicks-0 from 0 on: 2 segments, 6.0 GiB, kept until then" in text
     assert text.count("PINNED") == 1
@@ -180,7 +180,7 @@ def cells(lines: list[str], start: str) -> list[str]:
     return re.split(r" {2,}", line.strip())
 
 
-def test_a_line_for_each_segment_of_one_partition() -> None:
+def test_each_segment_of_one_partition_has_a_line() -> None:
     rows = [
         fate("users", 0, "not-deleted-by-policy", 2048, reserved_index_bytes=1024),
         fate("users", 7, "kept", 2048, kept_by="retention.bytes=5", rule="retention.bytes"),

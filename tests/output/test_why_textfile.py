@@ -60,7 +60,7 @@ def test_values() -> None:
     assert found["kdump_why_last_success_timestamp_seconds"] == 1000
 
 
-def test_last_success_outlives_a_run_that_fails() -> None:
+def test_last_success_survives_a_failed_run() -> None:
     before = gauges().text(77, "", succeeded=True)
     found = values(gauges(), before, succeeded=False)
     assert found["kdump_why_last_success_timestamp_seconds"] == 77

@@ -63,7 +63,7 @@ ENTRIES = {
 
 @each("name", ENTRIES)
 @each("max_records", [1, 2, 3, 6, 7, 8])
-def test_pieces_of_any_size_make_the_whole(name: str, max_records: int) -> None:
+def test_pieces_of_any_size_give_the_same_records(name: str, max_records: int) -> None:
     found, why, _ = read(ENTRIES[name], max_records)
     assert found == VALUES
     assert why[-1] == reasons.END
@@ -71,7 +71,7 @@ def test_pieces_of_any_size_make_the_whole(name: str, max_records: int) -> None:
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_a_plain_message(magic: int) -> None:
+def test_plain_message_is_read(magic: int) -> None:
     assert read(message(9, magic=magic)) == ([(9, b"value")], [reasons.END], "")
     assert read(message(9, magic=magic, value=None)) == ([(9, None)], [reasons.END], "")
 
@@ -82,20 +82,20 @@ def test_message_with_overlong_lengths() -> None:
     assert read(message(9, body=b"\x00\x00\x01\x00" + bytes(4))) == ([], [reasons.KEY_LENGTH], "")
 
 
-def test_an_empty_batch_is_never_opened() -> None:
+def test_empty_batch_is_not_decompressed() -> None:
     empty = batch([], attributes=ZSTD, payload=b"no zstd", last_offset_delta=4)
     assert read(empty) == ([], [reasons.END], "")
     assert read(batch([])) == ([], [reasons.END], "")
 
 
-def test_a_marker_is_a_record_like_any_other() -> None:
+def test_marker_is_read_like_any_record() -> None:
     found, why, _ = read(marker(1, base_offset=8))
     assert [offset for offset, _ in found] == [8]
     assert why == [reasons.END]
 
 
 @pytest.mark.parametrize("max_records", [1, 2, 100])
-def test_good_records_before_a_broken_one_are_handed_out(max_records: int) -> None:
+def test_records_before_a_broken_one_are_returned(max_records: int) -> None:
     broken = batch([*RECORDS[:3], record(3, length=90)], base_offset=100, records_count=7)
     found, why, _ = read(broken, max_records)
     assert found == VALUES[:3]
@@ -107,7 +107,7 @@ def test_good_records_before_a_broken_one_are_handed_out(max_records: int) -> No
     [(-1, reasons.COUNT_NEGATIVE), (5, reasons.RECORDS_REMAINING), (9, reasons.RECORDS_MISSING)],
 )
 @each("attributes", [0, GZIP])
-def test_a_count_that_is_not_theirs(count: int, reason: int, attributes: int) -> None:
+def test_wrong_record_count_is_reported(count: int, reason: int, attributes: int) -> None:
     compress = gzip_bytes if attributes else None
     entry = batch(RECORDS, records_count=count, attributes=attributes, compress=compress)
     found, why, _ = read(entry)
@@ -115,7 +115,7 @@ def test_a_count_that_is_not_theirs(count: int, reason: int, attributes: int) ->
     assert len(found) == max(0, min(count, 7))
 
 
-def test_a_codec_stream_that_breaks_off() -> None:
+def test_truncated_codec_stream_is_reported() -> None:
     packed = gzip_bytes(b"".join(RECORDS))
     for size in (0, 5, 30, len(packed) - 4):
         entry = batch(RECORDS, base_offset=100, attributes=GZIP, payload=cut(packed, size))
@@ -126,7 +126,7 @@ def test_a_codec_stream_that_breaks_off() -> None:
     assert found == VALUES  # only the trailer was missing
 
 
-def test_a_wrong_sum_in_the_stream_leaves_the_records_readable() -> None:
+def test_wrong_stream_checksum_leaves_the_records_readable() -> None:
     packed = gzip_bytes(b"".join(RECORDS))
     broken = flip_bit(packed, len(packed) - 8, 0)
     entry = batch(RECORDS, base_offset=100, attributes=GZIP, payload=broken)
@@ -135,11 +135,11 @@ def test_a_wrong_sum_in_the_stream_leaves_the_records_readable() -> None:
 
 
 @pytest.mark.parametrize("codec", [5, 6, 7])
-def test_an_unknown_codec(codec: int) -> None:
+def test_unknown_codec_is_reported(codec: int) -> None:
     assert read(batch(RECORDS, attributes=codec)) == ([], [reasons.CODEC_UNKNOWN], f"codec {codec}")
 
 
-def test_over_the_limit() -> None:
+def test_decompressed_size_is_limited() -> None:
     for name in ("gzip", "wrapper of magic 1"):
         assert read(ENTRIES[name], limit=50) == ([], [reasons.OVER_LIMIT], "")
     assert read(ENTRIES["plain"], limit=50)[0] == VALUES
@@ -159,16 +159,16 @@ def test_over_the_limit() -> None:
     ],
     ids=lambda value: reasons.NAMES[value] if isinstance(value, int) else "",
 )
-def test_wrappers_brokers_refuse(entry: bytes, reason: int) -> None:
+def test_wrappers_that_brokers_refuse_are_reported(entry: bytes, reason: int) -> None:
     found, why, _ = read(entry)
     assert (found, why) == ([], [reason])
 
 
-def test_a_wrapper_with_a_piece_of_a_message_at_its_end() -> None:
+def test_partial_message_at_the_end_of_a_wrapper_is_reported() -> None:
     entry = wrapper([*INNER, INNER[0][:-2]], 106)
     assert read(entry)[:2] == (VALUES, [reasons.INNER_CUT_SHORT])
 
 
-def test_a_wrapper_at_offset_0_is_not_relative() -> None:
+def test_wrapper_at_offset_0_has_absolute_offsets() -> None:
     found, _, _ = read(wrapper(INNER, 0))
     assert [offset for offset, _ in found] == list(range(7))

@@ -18,7 +18,9 @@ DATA = random.Random(7).randbytes(300)
 
 
 @SUMS
-def test_every_bit_of_the_covered_bytes(checksum: Callable[[bytes], int], polynomial: int) -> None:
+def test_every_flipped_bit_of_the_covered_bytes_is_located(
+    checksum: Callable[[bytes], int], polynomial: int
+) -> None:
     stored = checksum(DATA)
     for position in range(len(DATA)):
         for bit in range(8):
@@ -34,7 +36,9 @@ def test_every_bit_of_the_covered_bytes(checksum: Callable[[bytes], int], polyno
 
 
 @SUMS
-def test_every_bit_of_the_stored_sum(checksum: Callable[[bytes], int], polynomial: int) -> None:
+def test_every_flipped_bit_of_the_stored_checksum_is_located(
+    checksum: Callable[[bytes], int], polynomial: int
+) -> None:
     computed = checksum(DATA)
     for bit in range(32):
         found = find_flip(computed ^ 1 << bit, computed, len(DATA), polynomial)
@@ -55,7 +59,7 @@ def test_two_flips_are_rarely_mistaken_for_one(
 
 @SUMS
 @pytest.mark.parametrize("size", [1, 2, 3, 15, 16, 17, 1000])
-def test_first_and_last_bit_at_any_size(
+def test_first_and_last_bit_are_located_at_any_size(
     checksum: Callable[[bytes], int], polynomial: int, size: int
 ) -> None:
     data = random.Random(size).randbytes(size)
@@ -72,7 +76,7 @@ def test_no_difference_and_nothing_covered() -> None:
 
 
 @pytest.mark.parametrize("size", [1 << 20, 1 << 26])
-def test_a_large_range_is_searched_without_its_bytes(size: int) -> None:
+def test_large_range_is_searched_without_its_bytes(size: int) -> None:
     # The last byte's top bit changes the sum by the polynomial, however much lies before it.
     assert find_flip(0, CRC32C_POLYNOMIAL, size, CRC32C_POLYNOMIAL) == Flip(size - 1, 7)
     for stored in range(1, 1 << 16, 4099):

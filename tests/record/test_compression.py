@@ -57,13 +57,13 @@ EACH = pytest.mark.parametrize("name", STREAMS)
 
 @EACH
 @pytest.mark.parametrize("plain", [b"", b"x", TEXT, NOISE], ids=["empty", "one", "text", "noise"])
-def test_there_and_back(name: str, plain: bytes) -> None:
+def test_compression_round_trips(name: str, plain: bytes) -> None:
     codec, pack = STREAMS[name]
     assert unpacked(codec, pack(plain)) == Plain(plain)
 
 
 @EACH
-def test_another_thread_may_read_in_the_middle(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_threads_may_read_in_between(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     codec, pack = STREAMS[name]
     packed, others = pack(NOISE * 3), list[Plain]()
     add = compression._add
@@ -80,7 +80,7 @@ def test_another_thread_may_read_in_the_middle(name: str, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("codec", [LZ4, ZSTD])
-def test_another_thread_may_take_the_last_spare_context(
+def test_other_threads_may_take_the_last_spare_context(
     codec: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Taken(list[object]):
@@ -93,12 +93,12 @@ def test_another_thread_may_take_the_last_spare_context(
     assert unpacked(codec, packed) == Plain(TEXT)
 
 
-def test_no_codec_is_the_bytes_themselves() -> None:
+def test_uncompressed_bytes_are_unchanged() -> None:
     assert unpacked(NONE, TEXT) == Plain(TEXT)
 
 
 @pytest.mark.parametrize("codec", [5, 6, 7])
-def test_a_number_no_version_defines(codec: int) -> None:
+def test_unknown_codec_is_refused(codec: int) -> None:
     assert unpacked(codec, TEXT) == Plain(None, reasons.CODEC_UNKNOWN, f"codec {codec}")
 
 
@@ -113,7 +113,7 @@ def test_limit_bounds_the_output(name: str) -> None:
 
 
 @EACH
-def test_cut_at_every_byte(name: str) -> None:
+def test_truncation_at_every_byte_is_survived(name: str) -> None:
     codec, pack = STREAMS[name]
     packed = pack(TEXT[:3000])
     # A xerial stream has no end of its own: cut between blocks it is a whole one, also with up to
@@ -141,7 +141,7 @@ def test_output_before_a_cut_is_kept(name: str) -> None:
 
 
 @EACH
-def test_random_bytes_and_random_flips(name: str) -> None:
+def test_random_bytes_and_flips_are_survived(name: str) -> None:
     codec, pack = STREAMS[name]
     rng = random.Random(name)
     packed = pack(TEXT)
@@ -169,19 +169,19 @@ def test_bombs_stay_within_memory(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["gzip", "zstd", "lz4"])
-def test_a_broken_bomb_is_over_the_limit_too(name: str) -> None:
+def test_broken_bomb_exceeds_the_limit(name: str) -> None:
     codec, pack = STREAMS[name]
     plain = unpacked(codec, pack(bytes(64 << 20))[:-2], LIMIT)
     assert plain == Plain(None, reasons.OVER_LIMIT)
 
 
-def test_a_snappy_block_that_claims_too_much_is_not_opened() -> None:
+def test_oversize_snappy_block_is_not_decompressed() -> None:
     claim = b"\xff\xff\xff\xff\x0f" + b"junk"
     for packed in (claim, xerial_blocks()[:16] + struct.pack(">i", len(claim)) + claim):
         assert unpacked(SNAPPY, packed) == Plain(None, reasons.OVER_LIMIT)
 
 
-def test_gzip_members_one_after_the_other() -> None:
+def test_concatenated_gzip_members_are_read() -> None:
     members = gzip.compress(b"one ") + gzip.compress(b"") + gzip.compress(b"two")
     assert unpacked(GZIP, members) == Plain(b"one two")
     assert unpacked(GZIP, members + bytes(20)) == Plain(b"one two")
@@ -190,7 +190,7 @@ def test_gzip_members_one_after_the_other() -> None:
     assert broken.data == b"one two" + TEXT
 
 
-def test_gzip_streams_read_the_same_in_slices_of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gzip_slices_of_any_size_read_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(5)
     for _ in range(300):
         packed = bytearray()
@@ -256,7 +256,7 @@ def test_text_in_small_pieces_is_joined_in_order(size: int) -> None:
     assert unpacked(SNAPPY, xerial_blocks(*blocks)) == Plain(b"".join(blocks))
 
 
-def test_a_gzip_stream_with_a_wrong_sum_gives_all_its_text() -> None:
+def test_gzip_stream_with_a_wrong_checksum_gives_all_its_text() -> None:
     packed = gzip.compress(TEXT)
     plain = unpacked(GZIP, flip_bit(packed, len(packed) - 8, 0))
     assert plain.reason == reasons.CODEC_FAILED
@@ -272,7 +272,7 @@ def test_broken_gzip_stream_yields_its_sound_prefix() -> None:
     assert plain.data == NOISE
 
 
-def test_zstd_frames_one_after_the_other() -> None:
+def test_concatenated_zstd_frames_are_read() -> None:
     skippable = b"\x53\x2a\x4d\x18" + struct.pack("<I", 5) + b"notes"
     frames = zstandard.compress(b"one ") + skippable + zstandard.compress(b"two")
     assert unpacked(ZSTD, frames) == Plain(b"one two")
@@ -280,14 +280,14 @@ def test_zstd_frames_one_after_the_other() -> None:
     assert unpacked(ZSTD, frames + b"junk").data == b"one two"
 
 
-def test_a_zstd_frame_ends_where_its_blocks_end() -> None:
+def test_zstd_frame_ends_with_its_blocks() -> None:
     packed = zstandard.ZstdCompressor(write_checksum=True).compress(NOISE * 3)
     assert zstd_is_whole(memoryview(packed))
     assert not any(zstd_is_whole(memoryview(packed[:size])) for size in range(0, len(packed), 97))
     assert not zstd_is_whole(memoryview(packed + b"\0"))
 
 
-def test_xerial_streams_one_after_the_other() -> None:
+def test_concatenated_xerial_streams_are_read() -> None:
     packed = xerial_blocks(b"one ") + xerial_blocks(b"two ", b"three")
     assert unpacked(SNAPPY, packed) == Plain(b"one two three")
 
@@ -300,7 +300,7 @@ def test_xerial_blocks_before_a_broken_one_are_kept() -> None:
     )
 
 
-def test_lz4_with_the_header_checksum_of_magic_0() -> None:
+def test_lz4_header_checksum_of_magic_0_is_accepted() -> None:
     sound = lz4_stream(TEXT)
     broken = with_broken_header(sound)
     assert broken != sound
@@ -331,7 +331,7 @@ def test_lz4_bytes_after_the_end_mark_are_ignored() -> None:
     assert unpacked(LZ4, lz4_stream(TEXT) + b"junk") == Plain(TEXT)
 
 
-def test_lz4_with_a_content_size() -> None:
+def test_lz4_content_size_is_accepted() -> None:
     packed = lz4_stream(TEXT, store_size=True)
     assert unpacked(LZ4, packed) == Plain(TEXT)
     again = decompress(LZ4, memoryview(packed), LIMIT, broken_lz4_header=True)
@@ -347,5 +347,5 @@ def test_lz4_with_a_content_size() -> None:
         (b"Nobody inspects the spammish repetition", 0xE2293B2F),
     ],
 )
-def test_xxh32_of_known_texts(data: bytes, expected: int) -> None:
+def test_xxh32_matches_known_values(data: bytes, expected: int) -> None:
     assert xxh32(data) == expected

@@ -114,7 +114,7 @@ def test_fields_of_each_type(name: str) -> None:
 
 
 @each("name", SOUND)
-def test_a_value_cut_at_every_byte_is_malformed_and_no_more(name: str) -> None:
+def test_truncated_value_is_malformed(name: str) -> None:
     number, value, expected = SOUND[name]
     # The tagged fields at the end say nothing, and are not asked for.
     needed = len(value) - (1 if number > 1 else 0)
@@ -124,13 +124,13 @@ def test_a_value_cut_at_every_byte_is_malformed_and_no_more(name: str) -> None:
     assert control.parse(key(number), None).get("malformed") == "value"
 
 
-def test_a_list_that_is_null_is_malformed() -> None:
+def test_null_list_is_malformed() -> None:
     """As to the broker's own class, which has no null there."""
     value = struct.pack(">hi", 1, 2) + voters(True) + b"\x00\x00"
     assert control.parse(key(2), value).get("malformed") == "value"
 
 
-def test_a_later_version_of_a_quorum_s_record_is_read_as_the_newest() -> None:
+def test_later_quorum_record_version_is_read_as_the_newest() -> None:
     value = struct.pack(">hi", 7, 2) + voters(True) + b"\x01\x00" + b"more"
     told = control.parse(key(2), value)
     assert (told["value_version"], told["leader_id"]) == (7, 2)
@@ -144,18 +144,18 @@ def test_a_later_version_of_a_quorum_s_record_is_read_as_the_newest() -> None:
 
 
 @each("broken", [None, b"", b"\0\0\0", struct.pack(">hh", -1, 1)])
-def test_a_key_that_holds_no_type(broken: bytes | None) -> None:
+def test_key_without_a_type_is_malformed(broken: bytes | None) -> None:
     assert control.control_type(broken) is None
     told = control.parse(broken, b"")
     assert told == {"type": "UNKNOWN", "version": None, "malformed": "key"}
 
 
-def test_a_type_no_version_knows_is_left_alone() -> None:
+def test_unknown_type_is_left_alone() -> None:
     assert control.parse(key(77), b"anything") == {"type": "UNKNOWN", "version": 0, "type_id": 77}
     assert control.control_type(key(-1)) == -1
 
 
-def test_a_marker_of_a_later_version_is_read_as_the_first() -> None:
+def test_later_marker_version_is_read_as_the_first() -> None:
     told = control.parse(key(1, 5) + b"more", struct.pack(">hi", 3, 9) + b"more")
     assert told == {"type": "COMMIT", "version": 5, "coordinator_epoch": 9}
     assert control.parse(key(1), struct.pack(">hi", -1, 9)).get("malformed") == "value"

@@ -8,7 +8,7 @@ from kdump.findings.rows import Place, RecordChunk
 from kdump.record import default
 
 
-def test_many_headers_are_a_sequence_like_a_few() -> None:
+def test_many_headers_form_a_sequence() -> None:
     wanted = [(b"k%d" % number, None if number % 3 else b"v" * number) for number in range(600)]
     log = builders.batch([builders.record(headers=wanted)])
     batches, _, _ = kernels.walk(log, 0, len(log), 0, -1, True, 9)

@@ -5,7 +5,7 @@ import builders
 from kdump.record.header_repair import with_known_magic
 
 
-def test_an_entry_cut_anywhere_has_no_magic_to_be_known() -> None:
+def test_truncated_entry_has_no_known_magic() -> None:
     """Of a gap at the end of a file there may be a few bytes."""
     entry = bytearray(builders.batch([builders.record(0)]))
     entry[16] = 44

@@ -32,7 +32,7 @@ def reason_at(data: bytes, position: int = 0) -> int:
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_a_plain_message(magic: int) -> None:
+def test_plain_message_is_read(magic: int) -> None:
     data = b"before" + pre08_message(b"hello", magic=magic) + b"behind"
     entry, reason = read_entry(memoryview(data), 6, len(data))
     assert reason == reasons.END
@@ -44,7 +44,7 @@ def test_a_plain_message(magic: int) -> None:
     assert entry.known_magic
 
 
-def test_the_sum_covers_the_payload_only() -> None:
+def test_checksum_covers_only_the_payload() -> None:
     data = pre08_message(b"hello")
     for position in range(len(data)):
         entry, _ = read_entry(memoryview(flip_bit(data, position, 0)), 0, len(data))
@@ -67,13 +67,13 @@ def test_reasons_for_no_entry() -> None:
     assert reason_at(pre08_message(b"hello", length=1 << 30)) == reasons.CUT_SHORT
 
 
-def test_a_wrapper_reports_its_start_until_its_last_message() -> None:
+def test_inner_messages_have_the_offset_of_their_wrapper() -> None:
     wrapper = pre08_wrapper([pre08_message(b"a"), pre08_message(b"b", magic=0), pre08_message()])
     end = 1000 + len(wrapper)
     assert told(wrapper) == [(b"a", 1000), (b"b", 1000), (b"value", end)]
 
 
-def test_wrappers_in_wrappers() -> None:
+def test_nested_wrappers_are_read() -> None:
     inner = pre08_wrapper([pre08_message(b"a"), pre08_message(b"b")])
     outer = pre08_wrapper([inner, inner], codec=SNAPPY, compress=snappy.compress)
     end = 1000 + len(outer)
@@ -97,7 +97,7 @@ def test_depth_is_bounded() -> None:
     ]
 
 
-def test_a_piece_at_the_end_is_passed_over() -> None:
+def test_partial_message_at_the_end_is_skipped() -> None:
     for piece in (b"\0", pre08_message(b"b")[:-1]):
         wrapper = pre08_wrapper([pre08_message(b"a"), piece])
         assert told(wrapper) == [(b"a", 1000 + len(wrapper)), (reasons.INNER_CUT_SHORT, "")]
@@ -108,7 +108,7 @@ def test_a_piece_at_the_end_is_passed_over() -> None:
     assert told(pre08_wrapper([pre08_message(b"b")[:-1]])) == [(reasons.RECORD_CUT_SHORT, "")]
 
 
-def test_messages_before_a_failure_are_handed_out() -> None:
+def test_messages_before_a_failure_are_returned() -> None:
     small = pre08_wrapper([pre08_message(b"a"), bytes(4)])
     assert told(small) == [(b"a", 1000), (reasons.LENGTH_TOO_SMALL, "")]
     plain = pre08_message(b"a") + pre08_message(b"b")
@@ -124,7 +124,7 @@ def test_codec_3_was_not_defined() -> None:
     assert told(pre08_message(b"x", attributes=0xFC)) == [(b"x", 1011)]
 
 
-def test_the_limit_is_for_all_wrappers_together() -> None:
+def test_limit_applies_to_all_wrappers_together() -> None:
     inner = pre08_wrapper([pre08_message(bytes(5000))])
     outer = pre08_wrapper([inner] * 4)
     assert len(told(outer, 100_000)) == 4
@@ -133,7 +133,7 @@ def test_the_limit_is_for_all_wrappers_together() -> None:
     ]  # fmt: skip
 
 
-def test_nested_bombs_end_soon() -> None:
+def test_nested_bombs_are_bounded() -> None:
     data = pre08_message(bytes(1 << 19))
     for _ in range(MAX_DEPTH - 1):
         data = pre08_wrapper([data] * 40)

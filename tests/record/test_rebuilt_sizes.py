@@ -36,24 +36,24 @@ def opened(data: bytes, rows: list[int]) -> tuple[RecordBatches, list[object]]:
     return batches, [(piece.data, piece.records, rows)]
 
 
-def test_a_batch_with_all_its_records_is_as_large_as_it_was() -> None:
+def test_rebuilt_complete_batch_has_its_size() -> None:
     data = batch_of(7, lambda n: n * 50)
     assert rebuilt(data, list(range(7))) == len(data)
 
 
-def test_times_are_counted_from_the_first_record_that_stays() -> None:
+def test_timestamps_are_relative_to_the_first_kept_record() -> None:
     data = batch_of(3, lambda n: n * 10_000)
     # The delta of 20 s takes three bytes, as does that of 10 s, which now is 0.
     first = len(builders.record(0, 0, b"", b"v" * 70, [(b"h", b"1")]))
     assert rebuilt(data, [1, 2]) == len(data) - first - 2
 
 
-def test_a_delete_horizon_makes_the_times_longer() -> None:
+def test_delete_horizon_lengthens_timestamps() -> None:
     data = batch_of(2, lambda n: 0)
     assert rebuilt(data, [0, 1], TIME + 86_400_000) == len(data) + 2 * 3
 
 
-def test_a_message_becomes_a_batch() -> None:
+def test_message_becomes_a_batch() -> None:
     data = builders.message(5, timestamp=TIME)
     batches, kept = opened(data, [0])
     assert compute_upgraded_size(batches, 0, kept, None) == len(
@@ -62,18 +62,18 @@ def test_a_message_becomes_a_batch() -> None:
 
 
 @each("codec", [NONE, GZIP, SNAPPY, LZ4, ZSTD])
-def test_a_stream_is_smaller_than_its_text_by_much(codec: int) -> None:
+def test_stream_is_much_smaller_than_its_text(codec: int) -> None:
     plain = b"what is said again and again " * 4000
     assert codec == NONE or compute_packed_size(codec, plain) < len(plain) // 10
     assert compute_packed_size(codec, b"x") <= 40
 
 
-def test_what_cannot_be_compressed_is_stored_by_lz4() -> None:
+def test_lz4_stores_incompressible_bytes() -> None:
     plain = random.Random(1).randbytes(70_000)
     assert compute_packed_size(LZ4, plain) == len(plain) + 11 + 2 * 4
 
 
-def test_lz4_finds_what_lz4_java_finds() -> None:
+def test_lz4_size_matches_lz4_java() -> None:
     draw = random.Random(5)
     plain = b"".join(b"%d" % draw.randrange(10**6) for _ in range(14_000))
     # Two blocks; lz4-java 1.8.0 makes these of them, native and in Java alike.
@@ -81,7 +81,9 @@ def test_lz4_finds_what_lz4_java_finds() -> None:
 
 
 @pytest.mark.parametrize("arrow", [True, False])
-def test_snappy_with_either_library(monkeypatch: pytest.MonkeyPatch, arrow: bool) -> None:
+def test_snappy_size_is_the_same_with_either_library(
+    monkeypatch: pytest.MonkeyPatch, arrow: bool
+) -> None:
     if not arrow:
         monkeypatch.setitem(sys.modules, "pyarrow", None)
     draw = random.Random(5)

@@ -94,7 +94,7 @@ def log_of(draw: random.Random) -> bytes:
 
 @each("wrappers", [False, True])
 @each("seed", range(200))
-def test_records_are_those_of_each_batch_alone(seed: int, wrappers: bool) -> None:
+def test_records_equal_those_of_each_batch_alone(seed: int, wrappers: bool) -> None:
     log = log_of(random.Random(seed))
     batches, _, _ = kernels.walk(log, 0, len(log), 50, -1, True, 1 << 30)
     parts = []
@@ -184,7 +184,7 @@ def test_unrequested_batches_are_not_opened(monkeypatch: pytest.MonkeyPatch) -> 
     assert len(opened) == 3
 
 
-def test_a_stream_that_does_not_open_is_left_to_read_batch() -> None:
+def test_broken_stream_is_left_to_read_batch() -> None:
     sound, broken = (packed_batch(at, [builders.record(value=b"v" * 99)]) for at in (0, 1))
     broken = builders.with_right_crc(put(broken, 75, b"\xff\xff\xff"))
     found = read(sound + broken + packed_batch(2, [builders.record()]))
@@ -202,7 +202,7 @@ def test_large_batches_and_bombs_are_left_to_read_batch() -> None:
     assert [one.records for one in read(noise + bomb + b"".join(odd))][:3] == [None] * 3
 
 
-def test_flags_of_the_run_stay_as_they_were() -> None:
+def test_flags_of_the_run_are_unchanged() -> None:
     log = packed_batch(0, [builders.record()]) * 2
     batches, _, _ = kernels.walk(log, 0, len(log), 0, -1, True, 9)
     before = batches.rows(), batches.flags

@@ -59,9 +59,7 @@ def test_malformed_manifest_is_refused(salvaged: Path, change: dict[str, Any]) -
 
 
 @pytest.mark.parametrize("path", ["../out.manifest.txt", "/etc/hostname", "link", ".", ""])
-def test_manifest_that_leads_out_of_the_directory_reads_nothing_there(
-    salvaged: Path, path: str
-) -> None:
+def test_manifest_cannot_leave_its_directory(salvaged: Path, path: str) -> None:
     (salvaged / "out" / "link").symlink_to(salvaged / "out.manifest.txt")
     content = json.loads((salvaged / "out.manifest.json").read_text())
     content["files"].append({"path": path, "size_bytes": 0, "sha256": ""})
@@ -81,7 +79,7 @@ def test_carving_accepts_the_lowest_offset(tmp_path: Path) -> None:
 
 
 @each("command", ["why", "verify", "find-offset", "reindex"])
-def test_old_broker_with_a_malformed_checkpoint(tmp_path: Path, command: str) -> None:
+def test_malformed_checkpoint_of_an_old_broker_is_survived(tmp_path: Path, command: str) -> None:
     copied("nulls_all-0", tmp_path / "d" / "nulls-0")
     (tmp_path / "d" / "recovery-point-offset-checkpoint").write_text("0\nx\n")
     target = ["3"] if command == "find-offset" else []
@@ -89,7 +87,7 @@ def test_old_broker_with_a_malformed_checkpoint(tmp_path: Path, command: str) ->
 
 
 @each("command", ["verify", "why", "dump", "reindex", "groups"])
-def test_null_character_in_server_properties(tmp_path: Path, command: str) -> None:
+def test_null_character_in_server_properties_is_an_error(tmp_path: Path, command: str) -> None:
     data = copied("nulls_all-0", tmp_path / "d" / "nulls-0").parent
     properties = tmp_path / "server.properties"
     properties.write_bytes(b"metadata.log.dir=\0\nlog.dirs=" + os.fsencode(data) + b"\n")
@@ -101,7 +99,7 @@ def test_null_character_in_server_properties(tmp_path: Path, command: str) -> No
         assert json.loads(found[-1])["segments"] == 1
 
 
-def test_links_to_nothing_and_fifos_in_a_tier_hide_nothing(tmp_path: Path) -> None:
+def test_dangling_links_and_fifos_in_a_tier_hide_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "tier" / "orders.plain-0-LWgrMmVrT0a__7a4SasuPA"
     folder.mkdir(parents=True)
     for file in (SOURCE / "orders.plain-0").glob("*.log"):

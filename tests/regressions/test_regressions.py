@@ -37,12 +37,12 @@ EXPECTED = {
 }
 
 
-def test_every_directory_is_expected() -> None:
+def test_every_directory_has_an_expectation() -> None:
     assert sorted(EXPECTED) == sorted(path.name for path in HERE.glob("*-0"))
 
 
 @each("name", sorted(EXPECTED))
-def test_findings_and_offsets(name: str) -> None:
+def test_findings_and_offsets_are_as_expected(name: str) -> None:
     items = list(_taken(dump([str(HERE / name)], DumpOptions())))
     codes, offsets = EXPECTED[name]
     assert [item.code for item in items if isinstance(item, Finding)] == codes

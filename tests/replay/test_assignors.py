@@ -38,7 +38,7 @@ def topics_of(case: Case, members: list[Member]) -> Topics:
 
 @pytest.mark.parametrize("version", ["4.4.0", "4.1.1"])
 @pytest.mark.parametrize("newer", [False, True])
-def test_made_groups_are_assigned_as_kafka_does(version: str, newer: bool) -> None:
+def test_generated_groups_are_assigned_as_in_kafka(version: str, newer: bool) -> None:
     kafka = assignors(version)
     for number in range(how_many(100, 4000)):
         draw = random.Random(SEED * 1_000_000 + number)

@@ -83,7 +83,7 @@ def leaders(state: ClusterState) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("name", ["metadata-torn-before", "metadata-torn-after", "future-live"])
-def test_logs_that_were_torn_and_other_extras(name: str) -> None:
+def test_torn_logs_and_other_extras_are_replayed(name: str) -> None:
     root = corpus(f"modern/extras/{name}")
     (directory,) = root.rglob(METADATA)
     replay = read_replay(str(directory), whole=True)
@@ -247,7 +247,7 @@ def known(state: ClusterState) -> dict[Any, Any]:
 
 
 @pytest.mark.parametrize("name", ["sample", *NEWEST, "modern/data/live"])
-def test_replay_to_every_offset_is_replay_from_scratch(name: str) -> None:
+def test_replay_to_every_offset_equals_a_fresh_replay(name: str) -> None:
     directory = (SAMPLE if name == "sample" else corpus(name) / "d1") / METADATA
     scratch = ClusterState()
     step = 1 if LONG else 41
@@ -284,7 +284,7 @@ def place_of(log: Path, offset: int) -> int:
     raise AssertionError(offset)
 
 
-def test_a_snapshot_bridges_what_the_log_has_lost(tmp_path: Path) -> None:
+def test_snapshot_bridges_a_gap_in_the_log(tmp_path: Path) -> None:
     directory = tmp_path / METADATA
     shutil.copytree(SAMPLE / METADATA, directory)
     whole: list[Change] = []
@@ -400,7 +400,7 @@ def test_records_of_an_aborted_transaction_have_no_effect(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("at", ["in", "between"])
-def test_a_log_with_something_missing_is_not_complete(tmp_path: Path, at: str) -> None:
+def test_log_with_a_gap_is_not_complete(tmp_path: Path, at: str) -> None:
     directory = tmp_path / "__cluster_metadata-0"
     directory.mkdir()
     first, second = log_of([NO_OP]), log_of([NO_OP], base_offset=1 if at == "in" else 5)
@@ -443,7 +443,7 @@ HEADER, FOOTER = 3, 4
     ],
 )
 @each("known", [False, True])
-def test_what_a_snapshot_begins_and_ends_with(
+def test_snapshot_has_a_header_and_a_footer(
     tmp_path: Path, kinds: tuple[int | None, ...], ends: tuple[bool, bool, bool], known: bool
 ) -> None:
     parts = [
@@ -462,7 +462,7 @@ def test_what_a_snapshot_begins_and_ends_with(
         assert not replay_snapshot(str(path), None).whole
 
 
-def test_a_record_of_a_snapshot_that_cannot_be_read_breaks_it(tmp_path: Path) -> None:
+def test_unreadable_record_breaks_a_snapshot(tmp_path: Path) -> None:
     path = tmp_path / f"{9:020}-{0:010}.checkpoint"
     path.write_bytes(snapshot_of([b"\x01"]))
     assert replay_snapshot(str(path), None)[:3] == (True, True, True)
@@ -499,7 +499,7 @@ def test_log_continues_after_the_snapshot(
 
 
 @pytest.mark.parametrize(("torn", "complete"), [(0, False), (2, True)])
-def test_only_the_end_of_the_log_may_be_torn(tmp_path: Path, torn: int, complete: bool) -> None:
+def test_only_the_log_end_may_be_torn(tmp_path: Path, torn: int, complete: bool) -> None:
     directory = tmp_path / "__cluster_metadata-0"
     directory.mkdir()
     for base in (0, 2):

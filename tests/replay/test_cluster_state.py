@@ -79,7 +79,7 @@ BEGIN_, END_, ABORT_ = (BEGIN, {}), (END, {}), (ABORT, {})
         ([BEGIN_, removed(A), ("NoOp", {}), END_], {}, {}, {A: 110}),
     ],
 )
-def test_topics_that_are_and_were(
+def test_current_and_deleted_topics_are_known(
     records: list[Said], topics: dict[str, str], ids: dict[str, str], gone: dict[str, int]
 ) -> None:
     state = state_of(*records)
@@ -127,7 +127,9 @@ def test_deleted_topic_has_the_time_and_record() -> None:
         (removed(B), ((1, 2), (X, Y), 100, 1, 0)),
     ],
 )
-def test_where_replicas_are_and_since_when(record: Said, expected: tuple[Any, ...] | None) -> None:
+def test_replicas_have_their_location_and_its_offset(
+    record: Said, expected: tuple[Any, ...] | None
+) -> None:
     state = state_of(placed(), ("NoOp", {}), record)
     one = state.partitions.get(A, {}).get(0)
     found = one and (one.replicas, one.directories, one.placed_ms, one.leader, one.leader_epoch)
@@ -135,7 +137,7 @@ def test_where_replicas_are_and_since_when(record: Said, expected: tuple[Any, ..
     assert state.complete
 
 
-def test_members_of_a_partition_that_change_alone() -> None:
+def test_partition_fields_change_alone() -> None:
     lists = {"isr": [2], "addingReplicas": [3], "removingReplicas": [1]}
     lists |= {"eligibleLeaderReplicas": [1], "lastKnownElr": [5]}
     recovering = changed(**lists, leader=2, leaderRecoveryState=1)
@@ -180,14 +182,14 @@ WRONG = value(*topic("a", A))
         changed(B, leader=2),
     ],
 )
-def test_what_shows_that_records_are_missing(record: Said | bytes) -> None:
+def test_missing_records_are_detected(record: Said | bytes) -> None:
     state = state_of(placed(), record)
     assert not state.complete
     assert list(state.partitions) == [A]
     assert state.partitions[A][0].replicas == (1, 2)
 
 
-def test_records_of_types_that_are_not_known_are_counted() -> None:
+def test_records_of_unknown_types_are_counted() -> None:
     state = state_of(b"\x01\x7e\x00\x00", b"\x01\x10\x00rest")
     assert (state.complete, state.unknown) == (True, 2)
 
@@ -200,7 +202,7 @@ def broker_change(broker: int, **fields: Any) -> Said:
     return "BrokerRegistrationChange", {"brokerId": broker, "brokerEpoch": 5} | fields
 
 
-def test_the_directories_a_broker_registered_last() -> None:
+def test_last_registered_directories_are_kept() -> None:
     first, second = registered(1, logDirs=[X]), registered(2, logDirs=[Y, Z])
     gone = ("UnregisterBroker", {"brokerId": 1, "brokerEpoch": 5})
 
@@ -238,7 +240,7 @@ def test_the_directories_a_broker_registered_last() -> None:
         ([broker_change(2, fenced=-1)], True, False, ()),
     ],
 )
-def test_how_a_broker_fares(
+def test_broker_states_are_followed(
     records: list[Said], fenced: bool, shutting_down: bool, cordoned: tuple[str, ...]
 ) -> None:
     listener = {"name": "P", "host": "h", "port": 9092, "securityProtocol": 3}
@@ -259,7 +261,7 @@ def control(name: str, kind: int, fields: Fields) -> tuple[bytes, bytes]:
     return bytes([0, 0, 0, kind]), data
 
 
-def test_controllers_voters_and_their_leader() -> None:
+def test_controllers_voters_and_leader_are_known() -> None:
     state = state_of(("RegisterController", {"controllerId": 3, "incarnationId": A}))
     voters = [{"voterId": number, "voterDirectoryId": X} for number in (3, 4)]
     for number, pair in enumerate(
@@ -291,7 +293,7 @@ def test_controllers_voters_and_their_leader() -> None:
     assert list(state.controllers) == [4]
 
 
-def test_voters_of_a_quorum_that_cannot_change_are_named_by_its_leader() -> None:
+def test_leader_names_the_voters_of_a_static_quorum() -> None:
     state = ClusterState()
     said = control("LeaderChangeMessage", 2, {"leaderId": 4, "voters": [{"voterId": 9}]})
     state.add(decode_control(*said)[1], Moment(0, 200, 6))
@@ -351,7 +353,7 @@ def test_values_set_and_removed(records: list[Said], left: list[str]) -> None:
         assert change.before is None or change.after is None or change.before != change.after
 
 
-def test_what_changes_between_two_states() -> None:
+def test_changes_between_two_states_are_listed() -> None:
     one = state_of(topic("a", A), placed(), setting("a", "x", "1"), setting("a", "y", "1"))
     two = state_of(
         ("NoOp", {}), topic("a", A), placed(leader=2), setting("a", "x", "2"), topic("b", B)
@@ -372,7 +374,7 @@ def test_what_changes_between_two_states() -> None:
     assert not list(changes_between(two, two, Moment(4, 5, 6)))
 
 
-def test_the_newest_time_is_kept() -> None:
+def test_newest_time_is_kept() -> None:
     state = state_of(topic("a", A))
     state.add(decode(TOPIC, None, value(*topic("b", B)))[1], Moment(1, 7, 0))
     assert state.last_ms == 100

@@ -17,10 +17,10 @@ from kdump.replay.coordinators import java_hash, partition_for
         ("\udc80", 56448),
     ],
 )
-def test_hash_is_javas(text: str, number: int) -> None:
+def test_hash_matches_java(text: str, number: int) -> None:
     assert java_hash(text) == number
 
 
-def test_partition_has_no_sign() -> None:
+def test_partition_is_not_negative() -> None:
     assert partition_for("billing", 50) == 9
     assert partition_for("polygenelubricants", 7) == 0  # it has no positive counterpart

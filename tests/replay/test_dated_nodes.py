@@ -17,7 +17,7 @@ pytestmark = pytest.mark.broker
 
 @pytest.mark.skipif(not LONG, reason="minutes of real brokers: KDUMP_FUZZ=long")
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
-def test_release_that_wrote_it_last(shape: Shape, tmp_path: Path) -> None:
+def test_last_writing_release_is_found(shape: Shape, tmp_path: Path) -> None:
     data = str(make(shape, tmp_path / "node"))
     dating = date_directories([data])[data]
     last = tuple(map(int, shape.releases[-1].split(".")))

@@ -58,14 +58,14 @@ def check(root: Path, version: str) -> dict[str, str]:
 
 
 @each("sample", sorted(SAMPLES.glob("*/[0-9]*")), ids=lambda path: path.name)
-def test_sample_data(sample: Path) -> None:
+def test_sample_data_is_dated(sample: Path) -> None:
     found = re.match(r"[\d.]+", sample.name)
     assert found is not None
     assert check(sample, found[0])
 
 
 @pytest.mark.parametrize("archive", NODES, ids=lambda path: path.name)
-def test_nodes_of_ten_releases(archive: Path, tmp_path: Path) -> None:
+def test_nodes_of_ten_releases_are_dated(archive: Path, tmp_path: Path) -> None:
     with tarfile.open(archive) as opened:
         opened.extractall(tmp_path, filter="fully_trusted")  # ours
     version = archive.name.partition("-")[0]
@@ -75,14 +75,14 @@ def test_nodes_of_ten_releases(archive: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", WHOLE)
-def test_corpora(name: str) -> None:
+def test_corpora_are_dated(name: str) -> None:
     family = name.partition("/")[0]
     if family == "old":
         family = next(one for one in FAMILIES if name.startswith(f"old/{one}"))
     check(corpus(name), FAMILIES[family])
 
 
-def test_ranges_are_as_narrow_as_the_files_allow() -> None:
+def test_release_ranges_are_as_narrow_as_possible() -> None:
     expected = {
         "0.7.2": "0.7", "0.8.2.2": "0.8.1 to 0.10.0", "0.9.0.1": "0.8.2 to 0.10.0",
         "0.10.2.2": "0.10.1 to 0.10.2", "2.8.2": "2.4 to 3.6",
@@ -91,7 +91,7 @@ def test_ranges_are_as_narrow_as_the_files_allow() -> None:
         assert set(check(SAMPLES / "clean" / name, name).values()) == {text}
 
 
-def test_what_is_there_counts_more_than_what_is_missing() -> None:
+def test_present_files_outweigh_missing_ones() -> None:
     old = Evidence(UNTIL, (2, 3), "no cluster.id", "")
     new = Evidence("from", (2, 8), "partition.metadata", "")
     assert combine_evidence([old, new]).text == "2.8 to 4.4"
@@ -106,7 +106,7 @@ def test_what_is_there_counts_more_than_what_is_missing() -> None:
         ({"metadata.version": 99}, None),
     ],
 )
-def test_registration_names_a_release(levels: dict[str, int], release: v.Version | None) -> None:
+def test_registration_gives_the_release(levels: dict[str, int], release: v.Version | None) -> None:
     assert v.find_release_by_levels(levels) == release
 
 
@@ -165,7 +165,7 @@ def test_registrations_reveal_upgrades(tmp_path: Path) -> None:
         ("../server.properties", "broker.id=0\nprocess.roles=broker\nnode.id=0", "2.8 to 3.6"),
     ],
 )
-def test_settings_found_with_the_directory(
+def test_settings_next_to_the_directory_are_found(
     place: str, settings: str, text: str, tmp_path: Path
 ) -> None:
     """Settings of another node, or of directories of other names, are not its broker's."""
@@ -177,7 +177,7 @@ def test_settings_found_with_the_directory(
 
 
 @pytest.mark.parametrize("corpus_name", ["newest", "modern", "tiered"])
-def test_settings_of_real_brokers_are_of_their_releases(corpus_name: str) -> None:
+def test_settings_of_real_brokers_match_their_releases(corpus_name: str) -> None:
     file = find_expected(f"{corpus_name}/server.properties.txt")
     values = dict(java_properties(file.read_text("latin-1")))
     true = minor(FAMILIES[corpus_name])

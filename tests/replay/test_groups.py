@@ -58,14 +58,14 @@ def state(log: OffsetsLog) -> object:
     )
 
 
-def test_last_commit_of_a_key_counts(tmp_path: Path) -> None:
+def test_last_commit_of_a_key_wins(tmp_path: Path) -> None:
     log = Log()
     log.add(commit("g", "t-0", 5), commit("g", "t-1", 6), commit("h", "t-0", 7))
     log.add(commit("g", "t-0", 4))
     assert offsets(read(log, tmp_path)) == {"g t-0": 4, "g t-1": 6, "h t-0": 7}
 
 
-def test_both_types_of_keys_are_one(tmp_path: Path) -> None:
+def test_both_key_types_are_the_same_key(tmp_path: Path) -> None:
     """0.8.2 wrote type 0, and a broker of today reads such a log still."""
     log = Log()
     value = {"offset": 5, "metadata": "m", "commitTimestamp": START_MS}
@@ -75,7 +75,7 @@ def test_both_types_of_keys_are_one(tmp_path: Path) -> None:
 
 
 @each("version", range(5))
-def test_commits_of_every_version(version: int, tmp_path: Path) -> None:
+def test_commits_of_every_version_are_read(version: int, tmp_path: Path) -> None:
     log = Log()
     more: dict[str, object] = {"metadata": "m"}
     if version == 1:
@@ -89,7 +89,7 @@ def test_commits_of_every_version(version: int, tmp_path: Path) -> None:
     assert found.leader_epoch == (7 if version >= 3 else None)
 
 
-def test_tombstone_ends_what_counts_and_what_waits(tmp_path: Path) -> None:
+def test_tombstone_ends_committed_and_pending_offsets(tmp_path: Path) -> None:
     log = Log()
     log.add(commit("g", "t-0", 5), commit("g", "t-1", 6))
     log.add(commit("g", "t-0", 8), producer_id=3)
@@ -106,7 +106,7 @@ def test_tombstone_ends_what_counts_and_what_waits(tmp_path: Path) -> None:
         (False, {"g t-0": 5}),
     ],
 )
-def test_commit_in_a_transaction(
+def test_transactional_commit_counts_after_its_marker(
     committed: bool | None, expected: dict[str, int], tmp_path: Path
 ) -> None:
     log = Log()
@@ -118,7 +118,7 @@ def test_commit_in_a_transaction(
     assert offsets(read(log, tmp_path)) == expected
 
 
-def test_later_commit_outside_of_the_transaction_stays(tmp_path: Path) -> None:
+def test_later_nontransactional_commit_wins(tmp_path: Path) -> None:
     log = Log()
     log.add(commit("g", "t-0", 8), producer_id=3)
     log.add(commit("g", "t-0", 5))
@@ -126,7 +126,7 @@ def test_later_commit_outside_of_the_transaction_stays(tmp_path: Path) -> None:
     assert offsets(read(log, tmp_path)) == {"g t-0": 5}
 
 
-def test_two_producers_wait_for_one_key(tmp_path: Path) -> None:
+def test_two_producers_may_have_pending_commits_for_one_key(tmp_path: Path) -> None:
     log = Log()
     log.add(commit("g", "t-0", 8), producer_id=3)
     log.add(commit("g", "t-0", 9), producer_id=4)
@@ -134,7 +134,7 @@ def test_two_producers_wait_for_one_key(tmp_path: Path) -> None:
     assert offsets(read(log, tmp_path)) == {"g t-0": 9, "g t-0?": 8}
 
 
-def test_time_ends_the_replay_inclusively(tmp_path: Path) -> None:
+def test_time_bound_of_the_replay_is_inclusive(tmp_path: Path) -> None:
     log = Log()
     log.add(commit("g", "t-0", 1))
     log.add(commit("g", "t-0", 2), producer_id=3)
@@ -158,7 +158,7 @@ def names(found: GroupsState) -> list[str]:
     return [group.name for group in found.groups]
 
 
-def test_commit_makes_a_group_that_stays_without_it(tmp_path: Path) -> None:
+def test_group_created_by_a_commit_outlives_it(tmp_path: Path) -> None:
     log = Log()
     log.add(commit("g", "t-0", 1), commit("aborted", "t-0", 1))
     log.add(commit("g", "t-0", None))
@@ -168,7 +168,7 @@ def test_commit_makes_a_group_that_stays_without_it(tmp_path: Path) -> None:
     assert names(read(log, tmp_path)) == ["aborted", "g"]
 
 
-def test_tombstone_of_the_group_ends_it(tmp_path: Path) -> None:
+def test_group_tombstone_deletes_the_group(tmp_path: Path) -> None:
     log = Log()
     log.add(classic("g", 2), commit("g", "t-0", 1), commit("gone", "t-0", 1))
     log.add(commit("gone", "t-0", None), commit("g", "t-0", None))
@@ -176,7 +176,7 @@ def test_tombstone_of_the_group_ends_it(tmp_path: Path) -> None:
     assert names(read(log, tmp_path)) == []
 
 
-def test_group_is_born_again(tmp_path: Path) -> None:
+def test_deleted_group_may_return(tmp_path: Path) -> None:
     log = Log()
     log.add(commit("left", "t-0", 1), commit("g", "t-0", 1))
     log.add(classic("left", None), classic("g", None))
@@ -201,7 +201,7 @@ def test_ended_groups_are_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert held.groups() == set()
 
 
-def test_conversion_to_another_kind(tmp_path: Path) -> None:
+def test_group_may_change_its_type(tmp_path: Path) -> None:
     log = Log()
     log.add(classic("g", 1))
     log.add(pair(3, ("g",), {"epoch": 4}))
@@ -212,7 +212,7 @@ def test_conversion_to_another_kind(tmp_path: Path) -> None:
     assert (group.type, len(group.members)) == ("Classic", 1)
 
 
-def test_records_of_no_known_type_are_counted(tmp_path: Path) -> None:
+def test_records_of_unknown_types_are_counted(tmp_path: Path) -> None:
     log = Log()
     unknown: list[Pair] = [
         (None, b"v"), (b"", b"v"), (b"\0", None), (b"\x7f\xff\0\1g", b"v"), (b"\0\2\0\\9g", b"v"),
@@ -225,7 +225,7 @@ def test_records_of_no_known_type_are_counted(tmp_path: Path) -> None:
     assert found.commits == ()
 
 
-def test_group_of_a_key() -> None:
+def test_key_gives_its_group() -> None:
     assert group_of(b"\0\1\0\1gt") == b"g"
     assert group_of(b"\0\1\0\0") == b""
     for size in (b"\0\2g", b"\xff\xffg"):
@@ -233,7 +233,7 @@ def test_group_of_a_key() -> None:
     assert (b"\0\1" + keys_of("g") + b"t").startswith(b"\0\1\0\1gt")
 
 
-def test_replay_of_one_group_is_that_of_all() -> None:
+def test_replay_of_one_group_equals_the_full_replay() -> None:
     for path in all_logs():
         whole = read_groups(replayed(chunks(path)), everything)
         for name in {group.name for group in whole.groups}:
@@ -248,7 +248,7 @@ def test_replay_of_one_group_is_that_of_all() -> None:
             assert found.commits == tuple(one for one in whole.commits if one.group == name)
 
 
-def test_holes_but_not_damage(tmp_path: Path) -> None:
+def test_holes_are_told_from_damage(tmp_path: Path) -> None:
     log = Log()
     log.add(commit("g", "t-0", 1))
     log.add(commit("g", "t-0", 2), skip=3)
@@ -274,7 +274,7 @@ def all_logs() -> list[Path]:
     return [*LOGS, *logs_of_corpora()]
 
 
-def test_replay_to_every_offset_is_that_from_scratch() -> None:
+def test_replay_to_every_offset_equals_a_fresh_replay() -> None:
     """And what the changes come to is what the fast way comes to."""
     seen = groups = 0
     for path in all_logs():
@@ -299,7 +299,7 @@ def test_replay_to_every_offset_is_that_from_scratch() -> None:
     assert groups > 10
 
 
-def test_cuts_change_nothing() -> None:
+def test_chunk_bounds_do_not_matter() -> None:
     draw = random.Random(7)
     for path in all_logs():
         whole = replayed(chunks(path))
@@ -324,7 +324,7 @@ def test_members_do_not_depend_on_read_order() -> None:
 
 
 @each("seed", range(20))
-def test_hostile_bytes(seed: int) -> None:
+def test_hostile_bytes_are_survived(seed: int) -> None:
     """Keys and values of every record with bytes changed: nothing is raised, nothing hangs."""
     draw = random.Random(seed)
     for path in LOGS:
@@ -348,7 +348,7 @@ def test_hostile_bytes(seed: int) -> None:
         read_groups(log, everything)
 
 
-def test_a_chunk_of_no_records() -> None:
+def test_empty_chunk_changes_nothing() -> None:
     for chunk in chunks(LOGS[0]):
         empty = RecordChunk(chunk.place, chunk.data, chunk.batches, chunk.records.slice(0, 0))
         log = OffsetsLog()

@@ -36,14 +36,14 @@ def rows(*words: str | Path) -> list[dict[str, object]]:
         ("damaged/4.4.0-three-nodes/n2", (4, 4), (4, 4)),
     ],
 )
-def test_the_newest_that_can_have_written_it(directory: str, first: Version, last: Version) -> None:
+def test_newest_possible_release_is_used(directory: str, first: Version, last: Version) -> None:
     path = str(SAMPLES / directory)
     assert Releases().range_of(path) == (first, last)
     assert Releases().of(path) == last
     assert Releases((2, 0)).range_of(path) == ((2, 0), (2, 0))
 
 
-def test_the_records_that_date_a_node_are_enough() -> None:
+def test_records_suffice_to_date_a_node() -> None:
     """The quick way through a metadata log comes to what the whole of it says."""
     for path in SAMPLES.glob("*/*/*"):
         if (path / "__cluster_metadata-0").is_dir():
@@ -51,7 +51,7 @@ def test_the_records_that_date_a_node_are_enough() -> None:
             assert writers(str(path)) == (found.first, found.last)
 
 
-def test_the_metadata_log_is_in_another_directory_of_the_node() -> None:
+def test_metadata_log_may_be_in_another_directory() -> None:
     with_log, without = (str(SAMPLES / "clean/4.1.1" / name) for name in ("d1", "d2"))
     assert Releases().of(without) == (4, 1)
     assert Releases(None, [with_log]).of(without) == (4, 1)
@@ -73,7 +73,7 @@ def test_several_directories_use_the_newest_release() -> None:
     assert Releases().newest([]) == NEWEST
 
 
-def test_a_forecast_names_its_release_and_what_the_oldest_would_do(tmp_path: Path) -> None:
+def test_prediction_names_its_release_and_the_result_of_the_oldest(tmp_path: Path) -> None:
     """A quorum-state that is none is refused since 3.8; before it is written anew."""
     copy = shutil.copytree(SAMPLES / "damaged/4.1.1-killed/d1", tmp_path / "data")
     (copy / "__cluster_metadata-0").mkdir(exist_ok=True)
@@ -87,7 +87,7 @@ def test_a_forecast_names_its_release_and_what_the_oldest_would_do(tmp_path: Pat
     assert not any(one.get("cause") == "version" for one in named)
 
 
-def test_what_the_oldest_release_would_do_to_a_partition() -> None:
+def test_prediction_shows_the_result_of_the_oldest_release() -> None:
     """A broker of 0.10.0 knows no batches of format 2: it cuts off all of them."""
 
     class Between(Releases):

@@ -57,7 +57,7 @@ def test_update_contains_the_changes(tmp_path: Path) -> None:
     assert held.partitions == {KEY: SharePartition(7, 3, 1_700_000_003_000, 2)}
 
 
-def test_start_that_was_never_set(tmp_path: Path) -> None:
+def test_start_offset_may_be_unset(tmp_path: Path) -> None:
     held = replayed(snapshot(startOffset=-1, leaderEpoch=-1), directory=tmp_path)
     assert held.partitions[KEY][:2] == (None, None)
 
@@ -66,25 +66,25 @@ def test_update_without_a_snapshot_is_ignored(tmp_path: Path) -> None:
     assert replayed(update(startOffset=7, leaderEpoch=1), directory=tmp_path).partitions == {}
 
 
-def test_tombstone_ends_it(tmp_path: Path) -> None:
+def test_tombstone_deletes_the_state(tmp_path: Path) -> None:
     pairs = snapshot(startOffset=5, leaderEpoch=2), snapshot()
     assert replayed(*pairs, directory=tmp_path).partitions == {}
 
 
-def test_time_ends_the_replay_inclusively(tmp_path: Path) -> None:
+def test_time_bound_of_the_replay_is_inclusive(tmp_path: Path) -> None:
     pairs = [snapshot(startOffset=number, leaderEpoch=0) for number in range(4)]
     held = replayed(*pairs, directory=tmp_path, until_ms=1_700_000_002_000)
     assert held.partitions[KEY].start_offset == 1
 
 
-def test_what_is_not_known_is_counted(tmp_path: Path) -> None:
+def test_unknown_records_are_counted(tmp_path: Path) -> None:
     pairs: list[Pair] = [(None, b"v"), (b"", None), (b"\0\7rest", b"v"), (snapshot()[0], b"\0\0")]
     held = replayed(*pairs, directory=tmp_path)
     assert (held.unknown, held.partitions) == (4, {})
 
 
 @each("seed", range(20))
-def test_hostile_bytes(seed: int) -> None:
+def test_hostile_bytes_are_survived(seed: int) -> None:
     draw = random.Random(seed)
     for path in ("d1/__share_group_state-1", "d2/__share_group_state-0"):
         held = ShareLog()

@@ -45,7 +45,7 @@ def interval_of(data: Path, settings: TopicSettings) -> tuple[int, str]:
     return found.index_interval_bytes, found.source("index_interval_bytes")
 
 
-def test_an_index_is_built_by_the_interval_of_its_topic(tmp_path: Path) -> None:
+def test_index_is_built_with_the_interval_of_its_topic(tmp_path: Path) -> None:
     shutil.copytree(SAMPLE, tmp_path / "data")
     of_topic = tmp_path / "data/d1/orders.lz4-0"
     before = (of_topic / f"{STEM}.index").read_bytes()
@@ -61,13 +61,13 @@ def test_an_index_is_built_by_the_interval_of_its_topic(tmp_path: Path) -> None:
     assert (row["entries_after"], row["settings"][0]["source"]) == (4, "default")
 
 
-def test_a_metadata_log_in_another_directory_of_the_node() -> None:
+def test_metadata_log_may_be_in_another_directory() -> None:
     rows = rows_of(SAMPLE / "d2" / "orders.gzip-0" / f"{STEM}.log", every=True)
     assert rows[0]["entries_after"] == 13
     assert rows[0]["settings"][0] == {"name": INTERVAL, "value": 1024, "source": "topic"}
 
 
-def test_which_source_counts(tmp_path: Path) -> None:
+def test_setting_sources_have_an_order(tmp_path: Path) -> None:
     properties = tmp_path / "server.properties"
     properties.write_text("log.index.interval.bytes=50\n")
     own, broker = Settings(), read_settings(str(properties))
@@ -97,16 +97,14 @@ def test_which_source_counts(tmp_path: Path) -> None:
     ("text", "interval"),
     [("{}=7", 7), ("orders:{}=7", 7), ("ord*:{}=7", 7), ("clicks:{}=7", 20)],
 )
-def test_settings_that_the_user_gives_for_some_topics(
-    tmp_path: Path, text: str, interval: int
-) -> None:
+def test_user_settings_apply_to_selected_topics(tmp_path: Path, text: str, interval: int) -> None:
     data = with_log(directory(tmp_path, "d1"), config(OF_TOPIC, "orders", INTERVAL, "20"))
     given = read_topic_config(text.format(INTERVAL))
     settings = topic_settings(None, [str(data)], configs=[given])
     assert interval_of(data, settings) == (interval, s.OPTION if interval == 7 else s.TOPIC)
 
 
-def test_a_topic_that_a_cleaner_was_in_is_compacted(tmp_path: Path) -> None:
+def test_topic_with_a_cleaner_checkpoint_is_compacted(tmp_path: Path) -> None:
     """Unless the metadata log knows the topic, and that it has no such policy of its own."""
     data = directory(tmp_path, "d1")
     (data / "cleaner-offset-checkpoint").write_text("0\n1\norders 3 40\n")
@@ -129,7 +127,7 @@ def test_invalid_settings_are_ignored(tmp_path: Path, value: str) -> None:
     assert interval_of(data, TopicSettings(Settings())) == (4096, s.DEFAULT)
 
 
-def test_another_topic_of_the_same_name_has_no_settings_here(tmp_path: Path) -> None:
+def test_topic_with_another_id_has_no_settings(tmp_path: Path) -> None:
     data = with_log(directory(tmp_path, "d1"), config(OF_TOPIC, "orders", INTERVAL, "20"))
     metadata = data / "orders-0" / "partition.metadata"
     for topic_id, source in (("AAAAAAAAAAAAAAAAAAAABw", s.TOPIC), ("B" * 22, s.DEFAULT)):
@@ -167,7 +165,7 @@ def test_metadata_log_search_path(tmp_path: Path) -> None:
     assert metadata_log_for(str(here), [str(copy)]) == str(own / METADATA)
 
 
-def test_a_directory_without_an_owner_has_no_other(tmp_path: Path) -> None:
+def test_directory_without_an_owner_has_no_siblings(tmp_path: Path) -> None:
     here, other = directory(tmp_path, "d2"), with_log(directory(tmp_path, "d1"))
     for data in (here, other):
         (data / "meta.properties").unlink()
@@ -175,7 +173,7 @@ def test_a_directory_without_an_owner_has_no_other(tmp_path: Path) -> None:
     assert metadata_log_for(str(other)) == str(other / METADATA)
 
 
-def test_workers_are_handed_what_was_read(tmp_path: Path) -> None:
+def test_workers_receive_the_settings(tmp_path: Path) -> None:
     """And nothing but the settings that are used: what else a log holds may be secret."""
     data = with_log(
         directory(tmp_path, "d1"),
@@ -190,7 +188,7 @@ def test_workers_are_handed_what_was_read(tmp_path: Path) -> None:
     assert interval_of(data, pickle.loads(sent)) == (20, s.TOPIC)
 
 
-def test_records_that_cannot_be_read(tmp_path: Path) -> None:
+def test_unreadable_records_are_reported(tmp_path: Path) -> None:
     broken = frame_record(4, 0, bytes([OF_TOPIC]) + text("orders"))
     data = with_log(directory(tmp_path, "d1"), config(OF_TOPIC, "orders", INTERVAL, "20"), broken)
     assert interval_of(data, TopicSettings(Settings())) == (20, s.TOPIC)

@@ -39,7 +39,7 @@ def state(log: TransactionsLog) -> object:
     return log.transactions(everything), log.newest_ms, log.hole_end, log.end_offset, log.unknown
 
 
-def test_last_record_of_an_id_counts(tmp_path: Path) -> None:
+def test_last_record_of_an_id_wins(tmp_path: Path) -> None:
     log = Log()
     log.add(transaction("b", "Empty"), transaction("a", "Ongoing", ["t-0", "u-1", "t-2"]))
     log.add(transaction("b", "Ongoing", ["t-0"]))
@@ -70,7 +70,7 @@ def test_unknown_state_number(tmp_path: Path) -> None:
     assert [one.state for one in read(log, tmp_path)] == ["Unknown(99)", "Unknown(-1)"]
 
 
-def test_fields_of_both_versions(tmp_path: Path) -> None:
+def test_fields_of_both_versions_are_read(tmp_path: Path) -> None:
     log = Log()
     log.add(
         transaction("old", "Empty", version=0, transactionStartTimestampMs=-1),
@@ -86,7 +86,7 @@ def test_fields_of_both_versions(tmp_path: Path) -> None:
     assert plain.partitions == ()
 
 
-def test_values_that_cannot_be_read_keep_their_id(tmp_path: Path) -> None:
+def test_unreadable_values_keep_their_id(tmp_path: Path) -> None:
     log = Log()
     key, value = transaction("a", "Empty")
     assert value is not None
@@ -98,7 +98,7 @@ def test_values_that_cannot_be_read_keep_their_id(tmp_path: Path) -> None:
     assert newer.state is cut.producer_id is None
 
 
-def test_keys_that_cannot_be_read_are_counted(tmp_path: Path) -> None:
+def test_unreadable_keys_are_counted(tmp_path: Path) -> None:
     log = Log()
     value = transaction("a", "Empty")[1]
     log.add(
@@ -110,7 +110,7 @@ def test_keys_that_cannot_be_read_are_counted(tmp_path: Path) -> None:
     assert held.unknown == 5
 
 
-def test_time_ends_the_replay_inclusively(tmp_path: Path) -> None:
+def test_time_bound_of_the_replay_is_inclusive(tmp_path: Path) -> None:
     log = Log()
     log.add(transaction("a", "Empty"))
     log.add(transaction("a", "Ongoing", ["t-0"]))
@@ -124,7 +124,7 @@ def test_time_ends_the_replay_inclusively(tmp_path: Path) -> None:
     assert found.state == "Empty"
 
 
-def test_holes_but_not_damage(tmp_path: Path) -> None:
+def test_holes_are_told_from_damage(tmp_path: Path) -> None:
     log = Log()
     log.add(transaction("a", "Empty"))
     log.add(transaction("a", "Empty"), skip=3)
@@ -147,7 +147,7 @@ def logs_of_corpora() -> list[Path]:
     )
 
 
-def test_replay_to_every_offset_is_that_from_scratch() -> None:
+def test_replay_to_every_offset_equals_a_fresh_replay() -> None:
     """A sample of the offsets; the long profile takes all."""
     draw, seen = random.Random(3), 0
     for path in logs_of_corpora():
@@ -164,7 +164,7 @@ def test_replay_to_every_offset_is_that_from_scratch() -> None:
     assert seen > 50
 
 
-def test_replay_of_one_id_is_that_of_all() -> None:
+def test_replay_of_one_id_equals_the_full_replay() -> None:
     ids = set()
     for path in logs_of_corpora():
         for one in replayed(chunks(path)).transactions(everything):
@@ -208,13 +208,13 @@ def test_generated_records_match_the_broker_classes(tmp_path: Path) -> None:
     assert count > 10
 
 
-def test_key_of_an_id_that_no_record_can_have() -> None:
+def test_overlong_id_has_a_key() -> None:
     assert key_of("a") == b"\0\0\0\1a"
     assert len(key_of("x" * 70_000)) == 70_004
 
 
 @each("seed", range(2000 if LONG else 20))
-def test_hostile_bytes(seed: int, tmp_path: Path) -> None:
+def test_hostile_bytes_are_survived(seed: int, tmp_path: Path) -> None:
     """Keys and values with bytes changed: nothing is raised."""
     draw = random.Random(seed)
     log = Log()

@@ -33,7 +33,7 @@ def test_every_module_is_listed() -> None:
     assert found - {"__init__", "declarations", "field", "row", "words"} == set(MODULES)
 
 
-def test_no_two_kinds_have_one_name() -> None:
+def test_kinds_have_different_names() -> None:
     assert len(kinds()) == sum(len(kinds_of(module)) for module in MODULES)
 
 
@@ -59,7 +59,7 @@ def test_types_are_read_from_annotations() -> None:
 
 
 @pytest.mark.parametrize(("words", "sample", "behind"), [*RUNS, *MORE])
-def test_rows_are_as_declared(words: str, sample: str, behind: str) -> None:
+def test_rows_match_their_declaration(words: str, sample: str, behind: str) -> None:
     found = [json.loads(line) for line in run(words, sample, behind).stdout.splitlines()]
     assert {row["row"] for row in found} <= {*kinds(), "batch"}
     assert not list(find_undeclared(found))

@@ -36,7 +36,7 @@ def schema_lines() -> list[str]:
 
 
 @pytest.mark.skipif(RECORDS, reason="it is recorded")
-def test_schema_is_the_one_recorded() -> None:
+def test_schema_matches_the_record() -> None:
     pytest.importorskip("pyarrow")
     assert schema_lines() == RECORDED.read_text("utf-8").splitlines()
 

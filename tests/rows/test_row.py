@@ -29,13 +29,13 @@ def test_omitted_nulls_are_not_json_members() -> None:
     assert list(CountedRow("orders", 3, 4).fields) == ["topic", "count", "more"]
 
 
-def test_a_row_is_not_changed_but_replaced() -> None:
+def test_rows_are_immutable() -> None:
     row = CountedRow("orders", 3)
     with pytest.raises(AttributeError):
         row.count = 4  # type: ignore[misc]
     assert row.replaced(count=4) == CountedRow("orders", 4)
 
 
-def test_rows_go_from_one_process_to_another() -> None:
+def test_rows_can_be_pickled() -> None:
     row = pickle.loads(pickle.dumps(CountedRow("orders", 3, 4)))
     assert (type(row), row.more) == (CountedRow, 4)

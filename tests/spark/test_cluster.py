@@ -49,7 +49,7 @@ def ran(scenario: str, data: Path, out: Path) -> dict[str, Any]:
     return told
 
 
-def test_lost_workers_executors_and_files(data: Path, tmp_path: Path) -> None:
+def test_lost_workers_executors_and_files_are_survived(data: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     told = ran("losses", data, out)
     assert told["killed"] == [
@@ -68,7 +68,7 @@ def test_lost_workers_executors_and_files(data: Path, tmp_path: Path) -> None:
     assert digest_files(out / "lost-spark") == digest_files(out / "lost-here")
 
 
-def test_copy_of_a_slow_task(data: Path, tmp_path: Path) -> None:
+def test_speculative_copy_of_a_task_changes_nothing(data: Path, tmp_path: Path) -> None:
     """Spark starts one on another host only; both attempts write, and one is kept."""
     out = tmp_path / "out"
     told = ran("copies", data, out)

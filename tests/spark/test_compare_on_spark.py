@@ -23,7 +23,7 @@ def told(*paths: Path, driver: Driver = ONE_BY_ONE) -> list[Any]:
     return [repr(item) if isinstance(item, Exception) else without_times(item) for item in items]
 
 
-def test_replicas_that_differ_in_every_way(spark: Any, tmp_path: Path) -> None:
+def test_replicas_with_every_difference_are_compared(spark: Any, tmp_path: Path) -> None:
     log = batches(0, 100)
     epoch = [each._replace(epoch=9) for each in log[16:]]
     others = [
@@ -55,7 +55,7 @@ def test_replicas_that_differ_in_every_way(spark: Any, tmp_path: Path) -> None:
     ]
 
 
-def test_copies_of_a_broker(spark: Any) -> None:
+def test_copies_of_a_broker_are_compared(spark: Any) -> None:
     roots = [
         next(path for path in corpus(f"modern/data/{copy}").rglob("d2") if path.is_dir())
         for copy in ("clean", "killed")

@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.spark]
 
 
 @pytest.mark.skipif(find_spec("grpc") is None, reason="pip install 'kdump[connect]'")
-def test_all_work_on_a_connect_server(tmp_path: Path) -> None:
+def test_all_functions_work_on_a_connect_server(tmp_path: Path) -> None:
     script = Path(__file__).with_name("on_connect.py")
     done = subprocess.run(
         [sys.executable, str(script), tmp_path / "out"],

@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]
 ROOT = Path(__file__).parents[2]
 
 
-def test_page_shows_what_its_examples_print(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_page_shows_the_output_of_its_examples(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     spark.conf.set("spark.sql.session.timeZone", "UTC")
     page = (ROOT / "docs/spark.md").read_text("utf-8")
@@ -29,7 +29,7 @@ def test_page_shows_what_its_examples_print(spark: Any, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("place", ["disks", "store"])
-def test_statements_about_a_fleet(
+def test_fleet_queries_of_the_page_run(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
     """Ten brokers, of which three are damaged, and what the statements of the page say of them."""

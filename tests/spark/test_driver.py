@@ -61,14 +61,16 @@ CORPORA = [
 
 
 @pytest.mark.parametrize("name", CORPORA if LONG else CORPORA[1::11])
-def test_corpus(spark: Any, name: str, tmp_path: Path) -> None:
+def test_corpus_has_the_same_findings_on_spark(spark: Any, name: str, tmp_path: Path) -> None:
     for number, root in enumerate(roots(name)):
         for split_bytes in (64 << 10, 16 << 20, None) if LONG else (64 << 10,):
             compare(spark, root, tmp_path / str(number), split_bytes)
 
 
 @pytest.mark.skipif(not LONG, reason="takes minutes; KDUMP_FUZZ=long asks for it")
-def test_smallest_directories_cut_at_every_batch(spark: Any, tmp_path: Path) -> None:
+def test_small_directories_split_at_every_batch_have_the_same_findings(
+    spark: Any, tmp_path: Path
+) -> None:
     sized = []
     for name in CORPORA:
         for root in roots(name):
@@ -79,7 +81,7 @@ def test_smallest_directories_cut_at_every_batch(spark: Any, tmp_path: Path) -> 
 
 
 @pytest.mark.oracle
-def test_directories_made_by_the_brokers_code(spark: Any, tmp_path: Path) -> None:
+def test_generated_directories_have_the_same_findings(spark: Any, tmp_path: Path) -> None:
     """All of them in one data directory, so that there is one job for each size."""
     root = tmp_path / "data"
     root.mkdir()
@@ -90,7 +92,7 @@ def test_directories_made_by_the_brokers_code(spark: Any, tmp_path: Path) -> Non
         compare(spark, root, tmp_path, split_bytes)
 
 
-def test_lying_index_changes_nothing(spark: Any, directory: Path, tmp_path: Path) -> None:
+def test_wrong_index_changes_nothing(spark: Any, directory: Path, tmp_path: Path) -> None:
     """It names a batch that is part of a value: both drivers read that log again as one."""
     inner = batches(155, 1)
     outer = builders.batch(
@@ -118,7 +120,7 @@ def test_options(spark: Any, directory: Path, tmp_path: Path, options: dict[str,
 
 
 @pytest.mark.parametrize("split_bytes", [9000, None])
-def test_log_that_is_cut_or_removed_after_the_plan(
+def test_log_changed_after_the_plan_is_reported(
     spark: Any, directory: Path, tmp_path: Path, split_bytes: int | None
 ) -> None:
     shrunk = directory / "orders-0" / f"{0:020}.log"
@@ -155,7 +157,7 @@ def sabotaged(driver: Driver, act: Callable[[Split, Any], None]) -> Driver:
     return Through(driver, hurt)
 
 
-def test_task_that_ends_badly_is_done_again(tmp_path: Path) -> None:
+def test_failed_task_is_retried(tmp_path: Path) -> None:
     """In a process of its own: Spark does nothing again in the session of the other tests."""
     tests = f"{__file__}::done_again"
     command = [sys.executable, "-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider", tests]
@@ -185,9 +187,7 @@ def done_again(spark: Any, directory: Path, tmp_path: Path, way: str) -> None:
     assert digest_files(tmp_path / "there") == digest_files(tmp_path / "here")
 
 
-def test_error_of_a_task_is_one_line_with_its_file(
-    spark: Any, directory: Path, tmp_path: Path
-) -> None:
+def test_task_error_has_one_line_with_its_file(spark: Any, directory: Path, tmp_path: Path) -> None:
     def act(split: Split, result: Any) -> None:
         if split.number == 3:
             raise OSError("the disk went away")
@@ -223,7 +223,7 @@ def test_interruption_cancels_the_job(spark: Any, directory: Path, tmp_path: Pat
     assert not spark.sparkContext.statusTracker().getActiveJobsIds()
 
 
-def test_other_version_is_refused(
+def test_different_version_is_refused(
     spark: Any, directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(preflight, "__version__", "9.9")
@@ -232,7 +232,7 @@ def test_other_version_is_refused(
     assert not (tmp_path / "out").exists()
 
 
-def test_executor_that_does_not_see_the_files_is_refused(
+def test_executor_without_the_files_is_refused(
     spark: Any, directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """This machine is said to see what no executor does."""
@@ -279,7 +279,7 @@ def test_groups_contain_each_item_once_largest_first() -> None:
     assert group_items([]) == []
 
 
-def test_errors_in_one_line() -> None:
+def test_errors_have_one_line() -> None:
     trace = "[X] failed:\nTraceback (most recent call last):\n  File x\n"
     trace += "kdump.errors.PathError: a: b\n\tat y"
     assert one_line(RuntimeError(trace)) == "kdump.errors.PathError: a: b"

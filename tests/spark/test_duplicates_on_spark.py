@@ -19,7 +19,7 @@ DIRECTORIES = sorted(
 )
 
 
-def test_duplicates_of_sample_data(spark: Any) -> None:
+def test_duplicates_in_sample_data_are_the_same(spark: Any) -> None:
     for options in (DuplicateOptions(by=("key", "value")), DuplicateOptions(by=("value",))):
         ours = list(duplicates(DIRECTORIES, options))
         assert len(ours) > 100
@@ -28,7 +28,7 @@ def test_duplicates_of_sample_data(spark: Any) -> None:
         )
 
 
-def test_placement_of_sample_data(spark: Any) -> None:
+def test_placement_of_sample_data_is_the_same(spark: Any) -> None:
     options = PlacementOptions(partitions=3)
     ours = list(placement(DIRECTORIES, options))
     theirs = placement(DIRECTORIES, options, driver=SparkDriver(spark, 3))

@@ -52,7 +52,9 @@ def directories(root: Path) -> list[str]:
 
 
 @pytest.mark.parametrize(("find", "target", "options"), QUESTIONS)
-def test_rows_of_sample_data(spark: Any, find: Find, target: int, options: FindOptions) -> None:
+def test_sample_data_has_the_same_rows(
+    spark: Any, find: Find, target: int, options: FindOptions
+) -> None:
     paths = [*directories(SAMPLES), str(SAMPLES / "nonesuch")]
     ours = shown(find(paths, target, options))
     progress = Progress()
@@ -64,7 +66,7 @@ def test_rows_of_sample_data(spark: Any, find: Find, target: int, options: FindO
 
 
 @pytest.mark.parametrize(("find", "target", "options"), QUESTIONS[::3])
-def test_rows_of_all_modern_corpora(
+def test_modern_corpora_have_the_same_rows(
     spark: Any, find: Find, target: int, options: FindOptions
 ) -> None:
     paths = [path for name in names("modern/data") for path in directories(corpus(name))]
@@ -84,7 +86,7 @@ def data(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
-def test_partition_that_vanished_since_the_plan_is_a_note(spark: Any, data: Path) -> None:
+def test_vanished_partition_is_a_note(spark: Any, data: Path) -> None:
     driver = after(lambda: shutil.rmtree(data / "orders-1"), SparkDriver(spark))
     found = list(find_offset([str(data)], 0, FindOptions(), driver=driver))
     assert [item.fields["partition"] for item in found if isinstance(item, Row)] == [0, 2]
@@ -101,7 +103,7 @@ def test_relative_paths_are_printed_as_given(
     assert found == list(find_offset(paths, 0, FindOptions()))
 
 
-def test_error_of_an_executor_is_one_line_with_its_partition(spark: Any, data: Path) -> None:
+def test_executor_error_has_one_line_with_its_partition(spark: Any, data: Path) -> None:
     @partial(Through, SparkDriver(spark))
     def driver(driver: Driver, items: Any, step: Any, progress: Progress) -> Any:
         def broken(item: Item, pace: Pace) -> Any:
@@ -116,7 +118,7 @@ def test_error_of_an_executor_is_one_line_with_its_partition(spark: Any, data: P
     assert "\n" not in str(told.value)
 
 
-def test_lookups_are_packed_by_their_number() -> None:
+def test_lookups_are_distributed_by_number() -> None:
     pack = partial(group_items, task_bytes=PARTITION_TASK_BYTES)
     assert [len(group) for group in pack([PARTITION_BYTES] * 1024)] == [256] * 4
     assert len(pack([PARTITION_BYTES] * 200)) == 1

@@ -34,7 +34,7 @@ def told(items: Any) -> list[Any]:
 
 @pytest.mark.parametrize("name", ["modern/data/killed", "old/damage-01022.all.before"])
 @pytest.mark.parametrize("by", [("topic", "partition", "producer", "codec"), ("topic", "key")])
-def test_usage(spark: Any, name: str, by: tuple[str, ...]) -> None:
+def test_usage_is_the_same_on_spark(spark: Any, name: str, by: tuple[str, ...]) -> None:
     paths = directories(name)
     options = UsageOptions(by=by)
     ours = told(usage(paths, options))
@@ -45,7 +45,7 @@ def test_usage(spark: Any, name: str, by: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("name", ["modern/data/killed", "old/damage-01022.all.before"])
-def test_sequences(spark: Any, name: str) -> None:
+def test_sequences_are_the_same_on_spark(spark: Any, name: str) -> None:
     paths = directories(name)
     options = SequenceOptions(explained=True)
     ours = told(sequences(paths, options))
@@ -53,7 +53,7 @@ def test_sequences(spark: Any, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["modern/data/killed", "old/damage-01022.all.before"])
-def test_why(spark: Any, name: str) -> None:
+def test_why_is_the_same_on_spark(spark: Any, name: str) -> None:
     paths = directories(name)
     options = WhyOptions(
         now_ms=1_800_000_000_000, rolls=True, cleaner=True, free=(FreeRequest(1 << 20),)
@@ -64,7 +64,7 @@ def test_why(spark: Any, name: str) -> None:
     assert told(why(paths, options, driver=driver)) == ours
 
 
-def test_transactions(spark: Any) -> None:
+def test_transactions_are_the_same_on_spark(spark: Any) -> None:
     paths = [str(SAMPLES / "clean/4.1.1"), str(SAMPLES / "damaged/4.1.1-stopped")]
     ours = told(transactions(paths, TransactionOptions()))
     assert len(ours) > 1
@@ -81,7 +81,7 @@ def test_more_keys_than_the_limit(spark: Any, tmp_path: Path) -> None:
     assert told(usage(paths, options, driver=driver, groups_kept=100)) == ours
 
 
-def test_sums_of_verify(spark: Any) -> None:
+def test_verify_sums_are_the_same_on_spark(spark: Any) -> None:
     paths = directories("old/damage-01022.all.before")
     options = VerifyOptions(summary_by=("broker", "topic"))
     ours = told(verify(paths, options))

@@ -102,7 +102,7 @@ def test_replicas_of_a_fleet_are_one_cluster(fleet: list[Path]) -> None:
     )
 
 
-def test_directories_that_name_no_cluster(tmp_path: Path) -> None:
+def test_directories_without_a_cluster_id_are_grouped(tmp_path: Path) -> None:
     """By topic ids, of which a metadata log has some; the others each by itself."""
     for name, topic_id in (("a1", 7), ("a2", 7), ("b1", 9), ("named", 11), ("lost", 11)):
         made = DataDirectory(tmp_path / name)
@@ -146,7 +146,7 @@ def test_unnamed_replicas_are_not_merged(tmp_path: Path) -> None:
     assert found == {(str(tmp_path / "x"), 5), (str(tmp_path / "y"), 9)}
 
 
-def test_a_directory_between_two_clusters_is_kept_apart(tmp_path: Path) -> None:
+def test_directory_between_two_clusters_is_kept_apart(tmp_path: Path) -> None:
     """It has topics of both, as after a copy by hand: no reason to take them for one."""
     for name, topic_ids in (("a", [7]), ("between", [7, 8]), ("b", [8])):
         made = DataDirectory(tmp_path / name)

@@ -9,7 +9,7 @@ from kdump.errors import PathError, UsageError
 from kdump.spark.paths import paths_of
 
 
-def test_patterns_lists_and_spellings(tmp_path: Path) -> None:
+def test_patterns_lists_and_spellings_are_accepted(tmp_path: Path) -> None:
     for name in ("b1", "b2", "c1", "a,b", "a[1]"):
         (tmp_path / name).mkdir()
     root = str(tmp_path)
@@ -32,7 +32,7 @@ def test_patterns_lists_and_spellings(tmp_path: Path) -> None:
         paths_of(["s3://key:secret@bucket/x"], fail_on_missing=False)
 
 
-def test_patterns_in_stores() -> None:
+def test_patterns_work_in_stores() -> None:
     memory = pytest.importorskip("fsspec").filesystem("memory")
     for name in ("b1", "b2", "c1"):
         memory.pipe(f"/fleet/{name}/data/meta.properties", b"version=1\n")

@@ -17,7 +17,7 @@ LOST = (
 
 @pytest.mark.spark
 @pytest.mark.filterwarnings("ignore")
-def test_other_code_of_the_same_version_is_refused(
+def test_different_code_of_the_same_version_is_refused(
     spark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     preflight.preflight(spark, [])

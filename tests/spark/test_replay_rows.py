@@ -57,7 +57,7 @@ def counted(view: str, rows: Iterable[Mapping[str, Any]]) -> Rows:
         ("metadata", "cluster", {}),
     ],
 )
-def test_sample_data(view: str, name: str, options: dict[str, object]) -> None:
+def test_sample_data_has_the_same_rows(view: str, name: str, options: dict[str, object]) -> None:
     found: Counter[str] = Counter()
     for directory in DIRECTORIES:
         command = of_the_command(name, directory, **options)

@@ -61,7 +61,7 @@ def of_spark(table: Any) -> list[Json]:
         ("metadata", METADATA, ["cluster", "--history"], {"history": "true"}),
     ],
 )
-def test_rows_are_those_of_the_command(
+def test_rows_equal_those_of_the_command(
     spark: Any, view: str, path: Path, words: list[str], options: dict[str, str]
 ) -> None:
     theirs = of_command(*words, path)
@@ -98,7 +98,7 @@ def test_clusters_are_kept_apart(spark: Any, tmp_path: Path) -> None:
     assert {row.cluster_id for row in one.collect()} == {"B"}
 
 
-def test_what_is_missing_is_a_row(spark: Any, tmp_path: Path) -> None:
+def test_missing_partitions_have_a_row(spark: Any, tmp_path: Path) -> None:
     log = Log()
     log.add(commit("billing", "orders-0", 5))
     log.add(commit("billing", "orders-0", 6))

@@ -45,13 +45,17 @@ def left(tmp_path: Path, sound: bytes) -> str:
     return log_of(tmp_path / "left", sound)
 
 
-def test_equal_replicas(spark: Any, left: str, tmp_path: Path, sound: bytes) -> None:
+def test_equal_replicas_have_no_difference(
+    spark: Any, left: str, tmp_path: Path, sound: bytes
+) -> None:
     right = log_of(tmp_path / "right", sound)
     assert differing_batches(spark, left, right).count() == 0
     assert differing_records(spark, left, right).count() == 0
 
 
-def test_one_record_in_very_many(spark: Any, left: str, tmp_path: Path, sound: bytes) -> None:
+def test_different_record_among_many_is_found(
+    spark: Any, left: str, tmp_path: Path, sound: bytes
+) -> None:
     """A million of them in the long profile."""
     size = len(batch(7))
     assert len(sound) == size * BATCHES
@@ -65,7 +69,7 @@ def test_one_record_in_very_many(spark: Any, left: str, tmp_path: Path, sound: b
     assert (bytes(record.left_value), bytes(record.right_value)) == (b"value", b"other")
 
 
-def test_side_cut_short(spark: Any, left: str, tmp_path: Path, sound: bytes) -> None:
+def test_truncated_side_is_found(spark: Any, left: str, tmp_path: Path, sound: bytes) -> None:
     size = len(batch(7))
     right = log_of(tmp_path / "right", sound[: size * (BATCHES - 2)])
     found = differing_batches(spark, left, right).orderBy("last_offset").collect()
@@ -78,7 +82,7 @@ def test_side_cut_short(spark: Any, left: str, tmp_path: Path, sound: bytes) -> 
     assert lost.selectExpr("min(offset)").collect()[0][0] == A_BATCH * (BATCHES - 2)
 
 
-def test_flipped_byte(spark: Any, left: str, tmp_path: Path, sound: bytes) -> None:
+def test_flipped_byte_is_found(spark: Any, left: str, tmp_path: Path, sound: bytes) -> None:
     size = len(batch(7))
     right = log_of(tmp_path / "right", damage.flip(sound, 5 * size + 200))
     (found,) = differing_batches(spark, left, right).collect()
@@ -88,7 +92,7 @@ def test_flipped_byte(spark: Any, left: str, tmp_path: Path, sound: bytes) -> No
     assert lost.count() == A_BATCH
 
 
-def test_header_that_differs(spark: Any, tmp_path: Path) -> None:
+def test_different_header_is_found(spark: Any, tmp_path: Path) -> None:
     sides = [
         log_of(
             tmp_path / name,
@@ -101,7 +105,9 @@ def test_header_that_differs(spark: Any, tmp_path: Path) -> None:
     assert (bytes(record.left_headers[0].value), record.right_headers[0].value) == (b"1", None)
 
 
-def test_other_leader(spark: Any, left: str, tmp_path: Path, sound: bytes) -> None:
+def test_different_leader_epoch_is_found(
+    spark: Any, left: str, tmp_path: Path, sound: bytes
+) -> None:
     """The same records, written under another leader epoch: the logs have parted there."""
     size = len(batch(7))
     right = log_of(tmp_path / "right", sound[: 7 * size] + batch(7, epoch=4) + sound[8 * size :])

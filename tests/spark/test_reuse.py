@@ -18,7 +18,7 @@ def pushing(spark: Any) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("view", VIEWS_OF_LOGS)
-def test_each_use_of_a_frame_gives_its_rows(pushing: Any, view: str) -> None:
+def test_each_use_of_a_frame_returns_its_rows(pushing: Any, view: str) -> None:
     for way, (came, due) in uses(pushing, view).items():
         assert came == due, way
 

@@ -113,7 +113,7 @@ CORPORA = [name for folder in ("modern/data", "old") for name in names(folder)]
 
 
 @pytest.mark.parametrize("name", CORPORA if LONG else CORPORA[2::9])
-def test_records_are_those_of_dump(spark: Any, name: str) -> None:
+def test_records_equal_those_of_dump(spark: Any, name: str) -> None:
     path = corpus(name)
     logs = [*files(path, "*.log"), *files(path, "*.kafka")]
     roots = sorted({log.parent for log in logs})[: None if LONG else 6]
@@ -123,7 +123,7 @@ def test_records_are_those_of_dump(spark: Any, name: str) -> None:
     assert sorted(ours, key=by_place) == sorted(theirs, key=by_place)
 
 
-def test_first_columns_are_those_of_sparks_kafka_source(spark: Any, directory: Path) -> None:
+def test_first_columns_match_the_spark_kafka_source(spark: Any, directory: Path) -> None:
     assert read(spark, directory).dtypes[:8] == [
         ("key", "binary"),
         ("value", "binary"),
@@ -180,7 +180,7 @@ def test_values_are_decoded_by_schema(spark: Any, tmp_path: Path) -> None:
         read(spark, data, readerSchema="latest").collect()
 
 
-def test_schema_prunes(spark: Any, directory: Path) -> None:
+def test_schema_prunes_columns(spark: Any, directory: Path) -> None:
     reader = spark.read.format("kdump").schema("offset bigint, path string, timestampType int")
     table = reader.load(str(directory / "orders-0"))
     assert [row.offset for row in table.orderBy("offset").collect()] == list(range(1200))
@@ -193,14 +193,14 @@ def test_schema_prunes(spark: Any, directory: Path) -> None:
     ("schema", "reason"),
     [("ofset bigint", "no column 'ofset'"), ("value string", "column value is binary")],
 )
-def test_schema_of_other_columns_is_refused(
+def test_schema_with_unknown_columns_is_refused(
     spark: Any, directory: Path, schema: str, reason: str
 ) -> None:
     with pytest.raises(Exception, match=reason):
         spark.read.format("kdump").schema(schema).load(str(directory)).count()
 
 
-def test_options_leave_files_unread(spark: Any, directory: Path, tmp_path: Path) -> None:
+def test_options_skip_files(spark: Any, directory: Path, tmp_path: Path) -> None:
     """What cannot be opened fails a query that asks for it, and no other."""
     root = tmp_path / "data"
     for name in ("orders-0", "other-0"):
@@ -243,7 +243,7 @@ def test_index_entries(spark: Any, directory: Path) -> None:
     ]
 
 
-def test_findings_are_those_of_verify(spark: Any) -> None:
+def test_findings_equal_those_of_verify(spark: Any) -> None:
     roots = sorted({log.parent for log in files(corpus("old/damage-01022.all.before"), "*.log")})
     theirs = [
         (item.code, item.path, item.segment, item.position, item.offset, item.message)
@@ -259,7 +259,7 @@ def test_findings_are_those_of_verify(spark: Any) -> None:
     assert sorted(map(str, ours)) == sorted(map(str, theirs))
 
 
-def test_findings_go_by_the_settings_of_topics(spark: Any, directory: Path, tmp_path: Path) -> None:
+def test_findings_use_topic_settings(spark: Any, directory: Path, tmp_path: Path) -> None:
     data = tmp_path / "node" / "data"
     shutil.copytree(directory / "orders-0", data / "orders-0")
     (data / METADATA).mkdir()
@@ -389,7 +389,7 @@ def test_isolation_ignores_letter_case(half_aborted: Path, name: str, value: str
     assert rows_read(planned(half_aborted)) == [0, 1, 2]
 
 
-def test_sizes_and_times_are_read_as_by_the_command(directory: Path) -> None:
+def test_sizes_and_times_are_read_as_on_the_command_line(directory: Path) -> None:
     path = directory / "orders-0"
     assert len(planned(path, packBytes="4KiB").partitions()) > 1
     assert len(planned(path, packBytes="64MiB").partitions()) == 1
@@ -439,13 +439,13 @@ def test_functions_of_views(spark: Any, directory: Path) -> None:
         assert getattr(kdump.spark, view.replace("-", "_")).__doc__
 
 
-def test_errors_are_short(spark: Any, directory: Path) -> None:
+def test_errors_have_one_line(spark: Any, directory: Path) -> None:
     with pytest.raises(Exception, match="no option 'form_offset'") as caught:
         read(spark, directory, form_offset="3")
     assert str(caught.value).count('File "') == 1
 
 
-def test_path_that_is_not_there(spark: Any) -> None:
+def test_missing_path_is_an_error(spark: Any) -> None:
     with pytest.raises(Exception, match="/nowhere/at/all: No such file"):
         spark.read.format("kdump").load("/nowhere/at/all").count()
 

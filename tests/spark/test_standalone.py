@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.spark]
 
 @pytest.mark.skipif(not LONG, reason="takes minutes; KDUMP_FUZZ=long asks for it")
 @pytest.mark.skipif(find_spec("grpc") is None, reason="pip install 'kdump[connect]'")
-def test_each_code_and_each_kind_of_job(tmp_path: Path) -> None:
+def test_each_code_and_kind_of_job_works(tmp_path: Path) -> None:
     script = Path(__file__).with_name("on_standalone.py")
     done = subprocess.run(
         [sys.executable, str(script), tmp_path / "out", "--one-by-one"],

@@ -51,7 +51,7 @@ def test_parts(spark: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("prefix", ["file:", "file://"])
-def test_spark_s_word_for_a_path(spark: Any, prefix: str) -> None:
+def test_spark_path_spellings_are_accepted(spark: Any, prefix: str) -> None:
     path = DATA / "clean/4.1.1/d2/orders.plain-0"
     rows = spark.read.format("kdump").schema("path string").load(f"{prefix}{path}")
     assert {Path(row["path"]).parent for row in rows.distinct().collect()} == {path}

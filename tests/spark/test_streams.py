@@ -66,7 +66,7 @@ def test_batches_of_a_stream(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:no rows")
-def test_what_went_before_it_was_read_is_reported(tmp_path: Path) -> None:
+def test_records_deleted_before_the_read_are_reported(tmp_path: Path) -> None:
     made = DataDirectory(tmp_path / "data")
     at = made.partition("orders", 0, (0, 10, 20))
     stream, strict = Stream(made.path), Stream(made.path)
@@ -110,7 +110,7 @@ def ended(start: Callable[[], Any]) -> None:
 
 @pytest.mark.spark
 @pytest.mark.filterwarnings("ignore")
-def test_a_stream_on_spark_reads_each_record_once(spark: Any, tmp_path: Path) -> None:
+def test_stream_reads_each_record_once(spark: Any, tmp_path: Path) -> None:
     made = DataDirectory(tmp_path / "data")
     at = made.partition("orders", 0, (0, 10, 20))
 

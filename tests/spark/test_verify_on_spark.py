@@ -72,7 +72,7 @@ def test_directories_made_by_the_brokers_code(spark: Any, tmp_path: Path) -> Non
             same(spark, [tmp_path], split_bytes, deep=deep)
 
 
-def test_log_that_changed_since_its_pieces_were_read(spark: Any, tmp_path: Path) -> None:
+def test_changed_log_is_read_again(spark: Any, tmp_path: Path) -> None:
     ends = {0: 600, 600: 1200, 1200: 1230}
     path = segments.write_partition(
         tmp_path, {base: segments.batches(base, end) for base, end in ends.items()}
@@ -92,7 +92,7 @@ def test_log_that_changed_since_its_pieces_were_read(spark: Any, tmp_path: Path)
     ("memory", "expected_bytes"),
     [("1g", 64 << 20), ("8g", 512 << 20), ("512m", 32 << 20), ("2048", 128 << 20), ("?", 64 << 20)],
 )
-def test_what_pieces_leave_fits_the_memory_of_the_session(memory: str, expected_bytes: int) -> None:
+def test_split_results_fit_the_memory_of_the_session(memory: str, expected_bytes: int) -> None:
     class Session:
         class conf:
             @staticmethod

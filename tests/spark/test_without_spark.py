@@ -39,7 +39,7 @@ def directory(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("arguments", [(), ("-j", "2"), ("--batches",)])
-def test_no_trace_of_spark_in_process(
+def test_process_loads_no_spark(
     directory: Path, tmp_path: Path, arguments: tuple[str, ...]
 ) -> None:
     if find_spec("pyarrow") is None:
@@ -55,7 +55,7 @@ def test_no_trace_of_spark_in_process(
         assert not module.startswith("kdump.spark"), module
 
 
-def test_no_java(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_java_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "find_spec", lambda name: True)
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.delenv("JAVA_HOME", raising=False)
@@ -66,7 +66,7 @@ def test_no_java(monkeypatch: pytest.MonkeyPatch) -> None:
         pass
 
 
-def test_no_pyspark(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_pyspark_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "find_spec", lambda name: None)
     for remote, extra in ((None, "spark"), ("sc://host", "connect")):
         with (
@@ -94,7 +94,7 @@ def test_no_server_is_listening(monkeypatch: pytest.MonkeyPatch) -> None:
             pass
 
 
-def test_old_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_old_java_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Spark itself only says that a process has ended."""
     java = tmp_path / "bin/java"
     java.parent.mkdir()
@@ -107,7 +107,7 @@ def test_old_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         session._start(None, "local")
 
 
-def test_two_packages_of_one_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_second_package_of_the_name_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     versions = {"pyspark": "4.3.0", "pyspark-client": "4.2.0"}
     monkeypatch.setattr(session, "find_spec", lambda name: True)
     monkeypatch.setattr(session, "_version_of", versions.get)
@@ -129,7 +129,7 @@ def test_two_packages_of_one_name(monkeypatch: pytest.MonkeyPatch) -> None:
         (("--archive", __file__), "--archive requires --master URL"),
     ],
 )
-def test_wrong_words(
+def test_wrong_options_are_reported(
     directory: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

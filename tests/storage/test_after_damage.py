@@ -233,7 +233,7 @@ def entry(offset: int, value: bytes = b"value") -> bytes:
     return builders.batch([builders.record(value=value)], base_offset=offset)
 
 
-def test_no_number_of_claims_hides_a_sound_entry(tmp_path: Path) -> None:
+def test_any_number_of_claims_hides_no_sound_entry(tmp_path: Path) -> None:
     """Headers that are believed and claim up to megabytes, none right, then sound entries.
 
     What they claim comes to many times what an earlier search would sum before it gave up.
@@ -270,7 +270,7 @@ def test_offsets_beyond_what_a_segment_can_name_count_where_no_others_follow(
     assert len(walked(mirrored)[0]) == 2
 
 
-def test_what_was_not_believed_is_searched_for_once_more_is_believed(tmp_path: Path) -> None:
+def test_distrusted_entry_is_trusted_at_the_second_search(tmp_path: Path) -> None:
     """An offset out of all bounds stands where no other follows, as far as was known then.
 
     It casts doubt on those before it, so that what lies below them may follow: the next such one
@@ -286,7 +286,7 @@ def test_what_was_not_believed_is_searched_for_once_more_is_believed(tmp_path: P
     assert list(walked(path)[0]) == [0, size, 2 * size, *starts[1:]]
 
 
-def test_the_last_offset_of_a_batch_counts_as_well_as_its_first(tmp_path: Path) -> None:
+def test_last_offset_of_a_batch_counts_like_its_first(tmp_path: Path) -> None:
     record = builders.record()
     wild = builders.batch([record], base_offset=5, last_offset_delta=(1 << 31) - 1)
     path = tmp_path / name_of(0)
@@ -294,7 +294,7 @@ def test_the_last_offset_of_a_batch_counts_as_well_as_its_first(tmp_path: Path) 
     assert list(walked(path)[0]) == [0, len(entry(0)) + 200 + len(wild)]
 
 
-def test_many_wild_offsets_do_not_make_the_search_begin_again(tmp_path: Path) -> None:
+def test_many_wild_offsets_do_not_restart_the_search(tmp_path: Path) -> None:
     """Each of them is believed only where no other follows: that is found out once."""
     path = tmp_path / name_of(0)
     parts = [entry(0), *(b"x" * 70 + entry(1 << 40 | n) for n in range(3000))]
@@ -366,7 +366,7 @@ def test_wrong_checksum_does_not_prove_the_entry_end(
 
 
 @pytest.mark.parametrize("behind", [b"", entry(9)])
-def test_broken_entries_in_a_row_are_gaps_of_their_own(tmp_path: Path, behind: bytes) -> None:
+def test_adjacent_broken_entries_are_separate_gaps(tmp_path: Path, behind: bytes) -> None:
     """Their headers lead from one to the next, to a sound entry or the end of the file."""
     parts = [entry(n, b"v" * n) for n in range(9)]
     broken = [part[:-1] + b"x" for part in parts[1:]]
@@ -380,7 +380,7 @@ def test_broken_entries_in_a_row_are_gaps_of_their_own(tmp_path: Path, behind: b
     assert {gap.reason for gap in gaps} == {"crc-mismatch"}
 
 
-def test_many_headers_that_lead_on_are_proof_enough(tmp_path: Path) -> None:
+def test_chain_of_headers_is_sufficient_proof(tmp_path: Path) -> None:
     """Even where the last of them leads astray."""
     parts = [entry(n) for n in range(80)]
     broken = [part[:-1] + b"x" for part in parts[1:]]
@@ -393,7 +393,7 @@ def test_many_headers_that_lead_on_are_proof_enough(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("lower", [False, True])
-def test_an_entry_that_a_broken_length_covers(tmp_path: Path, lower: bool) -> None:
+def test_entry_covered_by_a_broken_length_is_found(tmp_path: Path, lower: bool) -> None:
     """The claimed end is that of a sound entry further on; offsets between have to fit."""
     one, two, three = entry(4), entry(3 if lower else 5), entry(6)
     broken = relength(one, len(one) + len(two))
@@ -431,7 +431,7 @@ def test_misplaced_block_is_accepted_after_damage(tmp_path: Path, broken: bytes)
     assert len(found) == 6
 
 
-def test_entries_too_small_to_be_any(tmp_path: Path) -> None:
+def test_impossibly_small_entries_are_skipped(tmp_path: Path) -> None:
     small = relength(entry(1), 30)[:30]
     path = tmp_path / name_of(0)
     path.write_bytes(entry(0) + small + entry(2))
@@ -457,7 +457,7 @@ def test_gap_contains_the_header_read(tmp_path: Path) -> None:
     assert last == Gap(zeros, 100, "zeros", None, b"", True)
 
 
-def test_only_so_many_broken_entries_are_kept_in_memory(tmp_path: Path) -> None:
+def test_broken_entries_in_memory_are_bounded(tmp_path: Path) -> None:
     path = tmp_path / name_of(0)
     path.write_bytes(b"".join(entry(n)[:-1] + b"x" for n in range(1002)))
     _, gaps = walked(path)
@@ -497,7 +497,7 @@ def test_entries_after_damage_are_verified_before_buffering(
 
 
 @pytest.mark.fuzz
-def test_no_sound_entry_is_lost(tmp_path: Path) -> None:
+def test_every_sound_entry_is_found(tmp_path: Path) -> None:
     sound = 0
     for seed in range(SEED, SEED + COUNT):
         try:

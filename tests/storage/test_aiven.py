@@ -159,7 +159,7 @@ def broken(rng: random.Random, manifest: dict[str, Any]) -> str:
     return json.dumps(manifest)
 
 
-def test_random_manifests(tmp_path: Path) -> None:
+def test_random_manifests_are_survived(tmp_path: Path) -> None:
     rng = random.Random(SEED)
     folder = tmp_path / f"orders-{TOPIC_ID}/0"
     folder.mkdir(parents=True)

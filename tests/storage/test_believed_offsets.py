@@ -32,7 +32,7 @@ def segment(base: int | None = 100, next_base: int = 200, last: int = -1) -> Bel
     return BelievedOffsets(base, next_base, last, whole=True)
 
 
-def test_before_any_entry_the_name_and_the_next_segment_bound() -> None:
+def test_file_name_and_next_segment_bound_the_first_entry() -> None:
     assert segment().bounds() == Bounds(99, 200, -1, 200)
     assert segment(next_base=OFFSET_MAX).bounds().high == 100 + RELATIVE_OFFSETS
     assert segment(None, OFFSET_MAX).bounds() == Bounds(-1, RELATIVE_OFFSETS, -1, OFFSET_MAX)
@@ -57,7 +57,7 @@ def test_admitted_offsets_are_within_the_bounds() -> None:
     assert bounds.lowest == 99
 
 
-def test_entries_that_join_on_are_believed_to_the_last() -> None:
+def test_consecutive_entries_are_trusted() -> None:
     believed = segment()
     believed.add(entries((100, 109)))
     assert believed.bounds() == Bounds(109, 200, 109, 200)
@@ -65,7 +65,7 @@ def test_entries_that_join_on_are_believed_to_the_last() -> None:
     assert believed.bounds() == Bounds(119, 200, 119, 200)
 
 
-def test_one_entry_that_jumps_is_not_believed_by_itself() -> None:
+def test_single_jumping_entry_is_not_trusted() -> None:
     """Its offset may be what flipped, and all that follows lie below it."""
     believed = segment()
     believed.add(entries((100, 109), (180, 189)))
@@ -76,7 +76,7 @@ def test_one_entry_that_jumps_is_not_believed_by_itself() -> None:
     assert believed.bounds().low == 196  # two that join on to each other are not both wrong
 
 
-def test_an_offset_that_no_segment_holds_is_not_believed() -> None:
+def test_offset_beyond_any_segment_is_not_trusted() -> None:
     believed = segment()
     believed.add(entries((100, 109), (5000, 5009), (5010, 5019), (5020, 5029)))
     assert believed.bounds().low == 99
@@ -85,7 +85,7 @@ def test_an_offset_that_no_segment_holds_is_not_believed() -> None:
     assert unnamed.bounds() == Bounds(50, 4000, 50, 4000)
 
 
-def test_a_file_by_the_wrong_name_is_believed_by_its_entries() -> None:
+def test_entries_of_a_misnamed_file_are_trusted() -> None:
     believed = segment(100, OFFSET_MAX)
     first = 100 + RELATIVE_OFFSETS
     believed.add(entries(*in_a_row(first, 16)))
@@ -94,7 +94,7 @@ def test_a_file_by_the_wrong_name_is_believed_by_its_entries() -> None:
     )
 
 
-def test_of_a_long_run_the_last_entries_count() -> None:
+def test_last_entries_of_a_long_run_count() -> None:
     believed = segment(0, OFFSET_MAX)
     believed.add(entries(*in_a_row(0, 15)))
     assert believed.bounds().low == 149
@@ -135,7 +135,7 @@ def test_entries_skipped_by_a_gap_are_accepted_later() -> None:
 
 
 @pytest.mark.parametrize("gaps", [16, 17, 20])
-def test_the_last_holes_are_remembered(gaps: int) -> None:
+def test_last_holes_are_remembered(gaps: int) -> None:
     believed = segment(0, OFFSET_MAX)
     believed.add(entries((0, 9), (10, 19)))
     for number in range(gaps):

@@ -28,7 +28,7 @@ def test_offsets() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"0\n0\n", b"0\n0"])
-def test_no_entries(data: bytes) -> None:
+def test_empty_checkpoint_has_no_entries(data: bytes) -> None:
     found = checkpoints.parse_offsets(data)
     assert (found.entries, found.problems) == ([], [])
 
@@ -59,12 +59,12 @@ def test_forms_accepted_by_java(data: bytes) -> None:
         (b"\0" * 40, 0, "\0" * 40),
     ],
 )
-def test_malformed(data: bytes, position: int | None, actual: str) -> None:
+def test_malformed_checkpoint_has_a_problem(data: bytes, position: int | None, actual: str) -> None:
     (problem,) = checkpoints.parse_offsets(data).problems
     assert (problem.code, problem.position, problem.actual) == (CODE, position, actual)
 
 
-def test_good_lines_of_a_bad_file_are_kept() -> None:
+def test_valid_lines_of_a_malformed_file_are_kept() -> None:
     found = checkpoints.parse_offsets(b"0\n4\na 0 5\nb x 5\nc\nd 1 6\n")
     assert found.entries == [PartitionOffset("a", 0, 5), PartitionOffset("d", 1, 6)]
     (problem,) = found.problems
@@ -77,19 +77,19 @@ def test_negative_epoch_is_malformed() -> None:
     assert checkpoints.parse_leader_epochs(b"0\n1\n0 -1\n").problems
 
 
-def test_other_checkpoint_gives_fields() -> None:
+def test_unknown_checkpoint_gives_fields() -> None:
     found = checkpoints.parse_other(b"0\n2\na 1 2 3\nb\n")
     assert found.entries == [("a", "1", "2", "3"), ("b",)]
 
 
-def test_loading_drops_epochs_that_a_later_one_overtakes() -> None:
+def test_loading_drops_overtaken_epochs() -> None:
     entries = [EpochStart(1, 0), EpochStart(2, 50), EpochStart(4, 50), EpochStart(3, 70)]
     assert checkpoints.load_epochs(entries[:3]) == [EpochStart(1, 0), EpochStart(4, 50)]
     assert checkpoints.load_epochs(entries) == [EpochStart(1, 0), EpochStart(3, 70)]
     assert checkpoints.load_epochs([EpochStart(1, 9), EpochStart(2, 3)]) == [EpochStart(2, 3)]
 
 
-def test_numbers_of_java() -> None:
+def test_numbers_are_read_as_in_java() -> None:
     assert checkpoints.java_int("007") == 7
     assert checkpoints.java_int("-9223372036854775808") == -(2**63)
     assert checkpoints.java_int("2147483647", 1 << 31) == 2147483647
@@ -100,19 +100,19 @@ def test_numbers_of_java() -> None:
     assert checkpoints.java_int("-2147483649", 1 << 31) is None
 
 
-def test_a_line_of_any_length_is_shown_by_its_start() -> None:
+def test_long_line_is_shown_by_its_start() -> None:
     (problem,) = checkpoints.parse_offsets(b"0\n1\n" + b"x" * 1000 + b"\n").problems
     assert problem == Problem(CODE, 4, 1000, "topic partition offset", "x" * 200)
 
 
-def test_what_is_written_can_be_read() -> None:
+def test_written_checkpoint_can_be_read() -> None:
     data = checkpoints.text_of([("orders", 0, 5), ("users", 3, 7)])
     assert data == b"0\n2\norders 0 5\nusers 3 7\n"
     assert checkpoints.text_of([]) == b"0\n0\n"
 
 
 @pytest.mark.parametrize(("more", "found"), [(0, {("orders", 0): 5}), (1, None)])
-def test_a_checkpoint_of_over_eight_mebibytes_is_not_read(
+def test_checkpoint_over_eight_mebibytes_is_not_read(
     tmp_path: Path, more: int, found: object
 ) -> None:
     text = b"0\n1\norders 0 5"
@@ -134,7 +134,7 @@ LINES = st.lists(
 
 
 @given(st.one_of(st.binary(max_size=100), LINES.map(lambda text: text.encode("utf-8", "replace"))))
-def test_any_bytes(data: bytes) -> None:
+def test_any_bytes_are_survived(data: bytes) -> None:
     for parse in (
         checkpoints.parse_offsets,
         checkpoints.parse_leader_epochs,

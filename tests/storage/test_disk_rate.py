@@ -7,7 +7,7 @@ from kdump.storage.disk_rate import measure
 MIB = 1 << 20
 
 
-def test_rates_of_files(tmp_path: Path) -> None:
+def test_file_rates_are_measured(tmp_path: Path) -> None:
     files = []
     for number, size in enumerate((9 * MIB, 0, 70 * MIB + 5)):
         path = tmp_path / str(number)
@@ -18,14 +18,14 @@ def test_rates_of_files(tmp_path: Path) -> None:
     assert 0 < rate.low <= rate.high
 
 
-def test_little_is_measured_all_the_same(tmp_path: Path) -> None:
+def test_small_files_are_measured(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(bytes(5000))
     rate = measure([(str(path), 5000)])
     assert rate is None or rate.low > 0
 
 
-def test_nothing_to_read(tmp_path: Path) -> None:
+def test_empty_input_has_no_rate(tmp_path: Path) -> None:
     assert measure([]) is None
     assert measure([(str(tmp_path / "gone"), 100 * MIB)]) is None
 

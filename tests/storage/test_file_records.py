@@ -75,7 +75,7 @@ def entries(count: int, size: int = 40) -> list[bytes]:
     return [entry(n, size) for n in range(count)]
 
 
-def test_entries_of_a_sound_file(tmp_path: Path) -> None:
+def test_sound_file_yields_its_entries(tmp_path: Path) -> None:
     data = entries(5)
     with opened(tmp_path / "a.log", b"".join(data)) as source:
         found = parts(FileRecords(source))
@@ -102,7 +102,7 @@ def test_each_entry_is_yielded_once(tmp_path: Path, count: int, broken: bool) ->
             assert len(runs) <= len(data) // BLOCK_BYTES + 2
 
 
-def test_offsets_that_do_not_rise_are_flagged_across_runs_and_blocks(tmp_path: Path) -> None:
+def test_falling_offsets_are_flagged_across_runs_and_blocks(tmp_path: Path) -> None:
     large = entry(5, BLOCK_BYTES)
     for data, rising in (
         ([large, entry(6), entry(6)], [True, True, False]),
@@ -124,7 +124,7 @@ def test_offsets_that_do_not_rise_are_flagged_across_runs_and_blocks(tmp_path: P
             assert first.batches.row_flags[0] & c.OFFSET_NOT_RISING
 
 
-def test_a_torn_entry_at_the_end_is_one_gap(tmp_path: Path) -> None:
+def test_torn_entry_at_the_end_is_one_gap(tmp_path: Path) -> None:
     for size in (40, BLOCK_BYTES, 9 << 20):
         sound = entry(1, size)
         for cut in (1, size // 2, len(sound) - 13, len(sound) - 12, len(sound) - 1):
@@ -138,7 +138,7 @@ def test_a_torn_entry_at_the_end_is_one_gap(tmp_path: Path) -> None:
                 assert gap.to_end
 
 
-def test_a_part_of_a_file(tmp_path: Path) -> None:
+def test_part_of_a_file_is_read(tmp_path: Path) -> None:
     data = entries(6)
     start, end = len(data[0] + data[1]), len(b"".join(data[:5]))
     with opened(tmp_path / "a.log", b"".join(data)) as source:
@@ -178,7 +178,7 @@ def test_oversize_entry_of_an_old_format(tmp_path: Path) -> None:
             assert [word for word, _, _ in found] == ["entry", "crc-mismatch", "entry"]
 
 
-def test_no_entry_is_believed_above_the_next_segment(tmp_path: Path) -> None:
+def test_entry_above_the_next_segment_is_not_trusted(tmp_path: Path) -> None:
     """Behind damage an old entry of a reused block may have a right sum: its offset gives it
     away."""
     data = [entry(0), entry(1), entry(500), entry(3)]
@@ -212,7 +212,7 @@ def test_large_entry_far_after_garbage_is_found(tmp_path: Path) -> None:
     assert [word for word, _, _ in found[-2:]] == ["entry", "entry"]
 
 
-def test_candidates_without_end_cost_bounded_time(tmp_path: Path) -> None:
+def test_endless_candidates_cost_bounded_time(tmp_path: Path) -> None:
     """A header that believably claims the rest of the file, every 64 bytes."""
     size = 1 << 19
     data = bytearray()
@@ -259,7 +259,7 @@ def test_zeros(tmp_path: Path) -> None:
         assert found == [("zeros" if size > 17 else "short-tail", 0, size)]
 
 
-def test_header_reads_no_more_than_the_header(tmp_path: Path) -> None:
+def test_reading_a_header_reads_only_the_header(tmp_path: Path) -> None:
     data = [entry(0), entry(1, 10_000), builders.message(2, magic=0), builders.message(3)]
     starts = [sum(map(len, data[:n])) for n in range(5)]
     with opened(tmp_path / "a.log", b"".join(data)) as source:
@@ -297,7 +297,7 @@ def test_reading_as_a_broker_does(tmp_path: Path) -> None:
         assert records.stopped_by == reasons.END
 
 
-def test_a_lookup_reads_no_checksums(tmp_path: Path) -> None:
+def test_lookup_checks_no_checksums(tmp_path: Path) -> None:
     with opened(tmp_path / "a.log", entry(0)[:-1] + b"x" + entry(1)) as source:
         records = FileRecords(source)
         (batches,) = records.headers(0)
@@ -306,7 +306,7 @@ def test_a_lookup_reads_no_checksums(tmp_path: Path) -> None:
         assert (run.batches.count, run.batches.flags & c.CRC_BAD) == (2, 0)
 
 
-def test_a_file_is_walked_from_end_to_end(tmp_path: Path) -> None:
+def test_file_is_walked_from_end_to_end(tmp_path: Path) -> None:
     path = tmp_path / f"{0:020}.log"
     data = entry(0) + b"x" * 100 + entry(9) + entry(5) + entry(6, 2 * BLOCK_BYTES)
     path.write_bytes(data)
@@ -335,7 +335,7 @@ def headers(path: Path, data: bytes, end: int | None = None) -> tuple[list[int],
         return found, records.stopped_by
 
 
-def test_a_lookup_walks_over_entries_of_any_size(tmp_path: Path) -> None:
+def test_lookup_skips_entries_of_any_size(tmp_path: Path) -> None:
     path = tmp_path / "a.log"
     large = entry(1, 3 * HEADER_BLOCK_BYTES)
     data = entry(0) + damage.flip(large, len(large) - 1) + entry(2)
@@ -365,7 +365,7 @@ def test_what_ends_a_walk_of_headers(tmp_path: Path, tail: bytes, reason: int) -
         assert records.stopped_by == reason
 
 
-def test_an_entry_over_the_limit_ends_a_read_as_brokers_do_it(tmp_path: Path) -> None:
+def test_oversize_entry_ends_a_read_as_in_the_broker(tmp_path: Path) -> None:
     data = entry(0) + entry(1, 2 * BLOCK_BYTES) + entry(2)
     with opened(tmp_path / "a.log", data) as source:
         for limit, count in ((BLOCK_BYTES, 1), (3 * BLOCK_BYTES, 3)):
@@ -476,7 +476,7 @@ def header_rows(path: Path) -> tuple[list[tuple[int, ...]], int]:
 
 
 @pytest.mark.parametrize("seed", range(how_many(20, 2000)))
-def test_headers_read_one_by_one_are_those_of_whole_blocks(
+def test_headers_read_singly_equal_those_of_blocks(
     disk_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = random.Random(SEED + seed)
@@ -492,7 +492,7 @@ def test_headers_read_one_by_one_are_those_of_whole_blocks(
     assert one_by_one == header_rows(path)
 
 
-def test_nothing_between_the_headers_of_large_batches_is_read(
+def test_bytes_between_headers_of_large_batches_are_not_read(
     disk_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those smaller than a block and those larger."""

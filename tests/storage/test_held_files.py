@@ -31,7 +31,7 @@ def opened() -> int:
     return 1 + max(map(int, os.listdir("/dev/fd")))  # noqa: PTH208
 
 
-def test_a_file_is_read_after_it_was_deleted(tmp_path: Path) -> None:
+def test_file_is_readable_after_its_deletion(tmp_path: Path) -> None:
     (path,) = files(tmp_path, 1)
     other = str(tmp_path / "other")
     os.link(path, other)
@@ -45,14 +45,14 @@ def test_a_file_is_read_after_it_was_deleted(tmp_path: Path) -> None:
     assert size_of(path) == 0
 
 
-def test_the_limit_of_open_files_is_raised(tmp_path: Path, limits: tuple[int, int]) -> None:
+def test_open_file_limit_is_raised(tmp_path: Path, limits: tuple[int, int]) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (80 + opened(), limits[1]))
     with HeldFiles() as kept:
         assert kept.hold(files(tmp_path, 300)) == []
         assert len(HELD) == 300
 
 
-def test_what_the_limit_does_not_allow_is_named(
+def test_files_over_the_limit_are_reported(
     tmp_path: Path, limits: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first files are kept, and others can still be opened, however many are open already."""

@@ -273,7 +273,7 @@ class TestLargeFile:
 
 
 @pytest.mark.fuzz
-def test_any_bytes() -> None:
+def test_any_bytes_are_survived() -> None:
     random_bytes = random.Random(5)
     for _ in range(300):
         data = random_bytes.randbytes(random_bytes.randrange(0, 400))

@@ -29,7 +29,7 @@ def failing(times: int, error: Exception) -> Callable[[], int]:
     return read
 
 
-def test_files_that_went_are_listed_again(tmp_path: Path) -> None:
+def test_vanished_files_are_listed_again(tmp_path: Path) -> None:
     gone = PathError(str(tmp_path / "0.log"), "No such file or directory")
     assert read_listed(failing(1, gone), str(tmp_path)) == 2
     assert read_listed(failing(2, FileNotFoundError(2, "gone")), str(tmp_path)) == 3
@@ -37,7 +37,7 @@ def test_files_that_went_are_listed_again(tmp_path: Path) -> None:
         read_listed(failing(99, gone), str(tmp_path))
 
 
-def test_other_errors_and_directories_that_went_are_not(tmp_path: Path) -> None:
+def test_other_errors_are_not_listed_again(tmp_path: Path) -> None:
     gone = PathError(str(tmp_path / "0.log"), "No such file or directory")
     with pytest.raises(PathError):
         read_listed(failing(1, gone), str(tmp_path), str(tmp_path / "deleted"))

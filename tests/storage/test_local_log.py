@@ -34,7 +34,7 @@ def names_of(found: list[tuple[object, str]]) -> list[str]:
     return [Path(path).name for _, path in found]
 
 
-def test_files_of_a_partition() -> None:
+def test_partition_files_are_classified() -> None:
     log = LocalLog("/data/orders-3", FILES)
     assert (log.path, log.topic, log.partition) == ("/data/orders-3", "orders", 3)
     assert [segment.base_offset for segment in log.segments] == [0, 9, 50]
@@ -71,31 +71,33 @@ def test_snapshots_of_a_kind() -> None:
     assert nameless.snapshots(Kind.METADATA_SNAPSHOT) == []
 
 
-def test_a_file_under_two_spellings_of_its_name() -> None:
+def test_file_with_two_spellings_is_found() -> None:
     log = LocalLog("orders-3", ["7.log", f"{7:020}.log"])
     assert [segment.log for segment in log.segments] == [f"orders-3/{7:020}.log"]
 
 
-def test_logs_before_0_8() -> None:
+def test_logs_before_0_8_are_found() -> None:
     log = LocalLog("orders-3", ["5.kafka", "5.log", "9.kafka"])
     both, old = log.logs
     assert (both.log, both.is_pre08) == ("orders-3/5.log", False)
     assert (old.log, old.is_pre08) == ("orders-3/9.kafka", True)
 
 
-def test_a_directory_by_another_name() -> None:
+def test_directory_with_another_name_is_read() -> None:
     log = LocalLog("/copy of orders", [f"{0:020}.log"])
     assert (log.name, log.topic, log.partition, len(log.logs)) == (None, None, None, 1)
 
 
-def test_a_directory_named_by_a_dot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_directory_given_as_a_dot_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "orders-3").mkdir()
     monkeypatch.chdir(tmp_path / "orders-3")
     assert LocalLog.open(".").topic == "orders"
     assert LocalLog.open(f"{tmp_path}/orders-3/").partition == 3
 
 
-def test_a_directory_that_cannot_be_listed(tmp_path: Path) -> None:
+def test_unlistable_directory_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(PathError, match="No such file") as raised:
         LocalLog.open(str(tmp_path / "orders-3"))
     assert raised.value.path == str(tmp_path / "orders-3")
@@ -110,7 +112,7 @@ def test_a_directory_that_cannot_be_listed(tmp_path: Path) -> None:
         ("0\n0\n".ljust((8 << 20) + 1), []),
     ],
 )
-def test_leader_epochs_as_far_as_they_are_believed(
+def test_leader_epochs_are_read_as_far_as_trusted(
     tmp_path: Path, text: str | None, starts: list[EpochStart]
 ) -> None:
     (tmp_path / "leader-epoch-checkpoint.tmp").write_text("0\n1\n7 7\n")
@@ -127,7 +129,7 @@ def test_segments_with_the_base_of_the_next() -> None:
     assert list(with_next_base([])) == []
 
 
-def test_what_looks_like_a_partition() -> None:
+def test_partition_directories_are_recognized() -> None:
     for name in ("0.log", "0.kafka", "0.index.deleted", "0.snapshot"):
         assert looks_like_partition(["notes.txt", name])
     assert not looks_like_partition(["notes.txt", "leader-epoch-checkpoint", "x.log"])

@@ -44,7 +44,7 @@ def test_unreadable_lock_file_is_unknown(tmp_path: Path) -> None:
     assert lock.is_held(str(tmp_path)) is None
 
 
-def test_a_lock_around_a_partition(held: Path) -> None:
+def test_lock_of_the_data_directory_is_found(held: Path) -> None:
     assert lock.is_held_around(str(held / "orders-0")) is True
     assert lock.is_held_around(str(held)) is True  # of the metadata log, by itself
     assert lock.is_held_around(str(held / "one" / "orders-0")) is False
@@ -67,7 +67,9 @@ def test_unsupported_lock_check_is_unknown(tmp_path: Path, monkeypatch: pytest.M
     assert lock.is_held(str(tmp_path)) is None
 
 
-def test_a_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_system_without_locks_is_supported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import fcntl
 
     def refused(*_: object) -> bytes:

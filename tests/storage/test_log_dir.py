@@ -102,7 +102,7 @@ def test_contents_of_a_data_directory(data: Path) -> None:
     assert (found.path, found.unknown) == (str(data), [])
 
 
-def test_the_node_of_a_data_directory(data: Path) -> None:
+def test_data_directory_has_its_node(data: Path) -> None:
     assert LogDir.open(str(data)).node_id == "1"
     (data / "meta.properties").unlink()
     assert LogDir.open(str(data)).node_id is None
@@ -121,14 +121,14 @@ def test_offsets_of_a_checkpoint(data: Path) -> None:
     assert found.offsets("cleaner-offset-checkpoint") is None
 
 
-def test_the_time_of_a_checkpoint(data: Path) -> None:
+def test_checkpoint_has_its_time(data: Path) -> None:
     os.utime(data / "replication-offset-checkpoint", (5, 7))
     found = LogDir.open(str(data))
     assert found.checkpoint_time("replication-offset-checkpoint") == 7
     assert found.checkpoint_time("log-start-offset-checkpoint") is None
 
 
-def test_a_data_directory_that_cannot_be_listed(tmp_path: Path) -> None:
+def test_unlistable_data_directory_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(PathError, match="No such file") as raised:
         LogDir.open(str(tmp_path / "gone"))
     assert raised.value.path == str(tmp_path / "gone")
@@ -147,7 +147,7 @@ def test_link_to_itself_hides_nothing(data: Path, command: str, name: str) -> No
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE, errno.EACCES, errno.ELOOP])
 @pytest.mark.parametrize("command", COMMANDS)
-def test_entry_that_fails_is_an_error_for_itself(
+def test_failing_entry_is_an_error_of_its_own(
     data: Path, monkeypatch: pytest.MonkeyPatch, command: str, number: int
 ) -> None:
     before = read(run(command, data)[1])
@@ -160,7 +160,7 @@ def test_entry_that_fails_is_an_error_for_itself(
 
 
 @pytest.mark.parametrize("name", ["meta.properties", "recovery-point-offset-checkpoint", ".lock"])
-def test_files_of_the_directory_that_fail(
+def test_failing_files_of_the_directory_are_errors(
     data: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     (data / name).touch()
@@ -192,7 +192,7 @@ def test_unknown_entry_in_a_partition_is_a_note(data: Path) -> None:
     assert '"code":"file-unknown"' in out
 
 
-def test_segment_that_is_a_link_to_itself(data: Path) -> None:
+def test_self_link_segment_is_an_error(data: Path) -> None:
     log = data / "orders-0" / f"{0:020}.log"
     log.unlink()
     log.symlink_to(log.name)
@@ -213,7 +213,7 @@ def test_stray_segment_hides_no_partition(data: Path, command: str) -> None:
     assert read(run(command, data / "orders-0")[1])[0] == before[0]
 
 
-def test_a_data_directory_is_listed_once_for_its_partitions(data: Path) -> None:
+def test_data_directory_is_listed_once_for_its_partitions(data: Path) -> None:
     dirs = LogDirs()
     listed = dirs.find_parent(str(data / "orders-0"))
     assert listed is not None
@@ -251,7 +251,7 @@ def test_listing_is_cached_briefly(data: Path, monkeypatch: pytest.MonkeyPatch) 
     assert dirs.find_parent(str(data / "users-3")) is not before
 
 
-def test_the_directories_that_are_remembered_are_bounded(tmp_path: Path) -> None:
+def test_remembered_directories_are_bounded(tmp_path: Path) -> None:
     dirs = LogDirs()
     first = dirs.find_parent(str(tmp_path / "0" / "orders-0"))
     for number in range(64):
@@ -269,7 +269,7 @@ def test_missing_path_has_no_data_directory(tmp_path: Path) -> None:
     assert LogDirs().find_parent(str(tmp_path / "gone" / "orders-0")) is None
 
 
-def test_a_listing_of_a_store_ages(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_listing_of_a_store_expires(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     monkeypatch.setattr(log_dir.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(places, "entries", lambda path: [])

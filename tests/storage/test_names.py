@@ -19,7 +19,7 @@ SEGMENT_FILES = [
 
 @each("suffix", ["", ".deleted", ".cleaned", ".swap"])
 @each(("extension", "kind"), SEGMENT_FILES)
-def test_segment_file(extension: str, kind: Kind, suffix: str) -> None:
+def test_segment_files_are_parsed(extension: str, kind: Kind, suffix: str) -> None:
     name = f"00000000000048230114.{extension}{suffix}"
     assert names.parse(name) == FileName(name, kind, 48230114, suffix)
     assert names.parse(name).is_retired is bool(suffix)
@@ -54,7 +54,7 @@ def test_segment_file(extension: str, kind: Kind, suffix: str) -> None:
         ("\u0661\u0662.log", Kind.UNKNOWN, ""),
     ],
 )
-def test_other_file(name: str, kind: Kind, suffix: str) -> None:
+def test_other_files_are_parsed(name: str, kind: Kind, suffix: str) -> None:
     assert names.parse(name) == FileName(name, kind, suffix=suffix)
 
 
@@ -78,23 +78,23 @@ def test_backup_keeps_its_kind() -> None:
 
 
 @pytest.mark.parametrize("suffix", ["", ".deleted", ".part"])
-def test_metadata_snapshot(suffix: str) -> None:
+def test_metadata_snapshots_are_parsed(suffix: str) -> None:
     name = f"00000000000000000616-0000000003.checkpoint{suffix}"
     assert names.parse(name) == FileName(name, Kind.METADATA_SNAPSHOT, 616, suffix, 3)
 
 
-def test_metadata_snapshot_being_written() -> None:
+def test_metadata_snapshot_being_written_is_parsed() -> None:
     found = names.parse("00000000000000000616-0000000003-1234567890123456789.checkpoint.part")
     assert (found.kind, found.base_offset, found.epoch) == (Kind.METADATA_SNAPSHOT, 616, 3)
 
 
 @each("numbers", [f"{2**63}-3", f"616-{2**31}", "616", "616-3-", "a-3", "-616-3"])
-def test_numbers_that_no_metadata_snapshot_has(numbers: str) -> None:
+def test_impossible_metadata_snapshot_numbers_are_unknown(numbers: str) -> None:
     name = f"{numbers}.checkpoint"
     assert names.parse(name) == FileName(name, Kind.UNKNOWN)
 
 
-def test_metadata_snapshot_spelled_as_no_broker_does() -> None:
+def test_unusual_metadata_snapshot_name_is_parsed() -> None:
     largest = names.parse(f"{2**63 - 1}-{2**31 - 1}.checkpoint")
     assert (largest.base_offset, largest.epoch) == (2**63 - 1, 2**31 - 1)
     for name in (f"{616:020}-3.checkpoint", f"616-{3:010}.checkpoint"):
@@ -102,7 +102,7 @@ def test_metadata_snapshot_spelled_as_no_broker_does() -> None:
         assert (found.base_offset, found.epoch) == (616, 3)
 
 
-def test_remote_index() -> None:
+def test_remote_index_is_parsed() -> None:
     name = "617_Lq8pIYk-0JLg5Cnoy6C1zQ.timeindex.deleted"
     found = names.parse(name)
     assert found.kind is Kind.TIME_INDEX
@@ -121,13 +121,13 @@ def test_remote_index() -> None:
         ("x-delete-3", "x-delete", 3),
     ],
 )
-def test_live_directory(name: str, topic: str, partition: int) -> None:
+def test_live_directories_are_parsed(name: str, topic: str, partition: int) -> None:
     assert names.parse_directory(name) == DirectoryName(topic, partition)
     assert names.directory_name(topic, partition) == name
 
 
 @pytest.mark.parametrize("retirement", Retirement)
-def test_retired_directory(retirement: Retirement) -> None:
+def test_retired_directories_are_parsed(retirement: Retirement) -> None:
     name = f"moving.topic-0.{HEX}-{retirement.value}"
     assert names.parse_directory(name) == DirectoryName("moving.topic", 0, retirement, HEX)
     assert (
@@ -136,7 +136,7 @@ def test_retired_directory(retirement: Retirement) -> None:
     )
 
 
-def test_retired_name_is_capped_by_cutting_the_topic() -> None:
+def test_long_retired_name_truncates_the_topic() -> None:
     topic = "t" * 249
     name = retired_directory_name(topic, 12, retirement=Retirement.DELETE.value, unique_id=HEX)
     assert len(name) == 255
@@ -164,25 +164,25 @@ def test_retired_name_is_capped_by_cutting_the_topic() -> None:
         f"or ders-0.{HEX}-stray",
     ],
 )
-def test_directory_a_broker_would_not_load(name: str) -> None:
+def test_unloadable_directory_name_is_refused(name: str) -> None:
     assert names.parse_directory(name) is None
 
 
-def test_spelling_no_broker_writes() -> None:
+def test_unusual_directory_name_is_parsed() -> None:
     assert names.parse_directory("orders-007") == DirectoryName("orders", 7)
     found = names.parse_directory("orders-7.short-delete")
     assert found == DirectoryName("orders", 7, Retirement.DELETE, "short")
 
 
 @each("topic", ["my orders", "a/b", ".", "..", "t" * 250, "caf\u00e9"])
-def test_illegal_topic(topic: str) -> None:
+def test_illegal_topics_are_marked(topic: str) -> None:
     found = names.parse_directory(f"{topic}-0")
     assert found is not None
     assert not found.legal
 
 
 @each("name", ["x.log", "x.index.swap", "x.snapshot.cleaned", f"{2**63}.log"])
-def test_files_that_stop_the_start_of_a_broker(name: str) -> None:
+def test_files_that_stop_a_start_are_recognized(name: str) -> None:
     assert names.stops_start(name)
 
 
@@ -200,7 +200,7 @@ def test_files_that_stop_the_start_of_a_broker(name: str) -> None:
         f"{0:020}.log",
     ],
 )
-def test_files_that_do_not_stop_it(name: str) -> None:
+def test_harmless_files_do_not_stop_a_start(name: str) -> None:
     assert not names.stops_start(name)
 
 
@@ -210,7 +210,7 @@ def test_files_that_do_not_stop_it(name: str) -> None:
     st.sampled_from(["", ".log", ".index", ".txnindex", ".snapshot", ".kafka", ".checkpoint"]),
     st.sampled_from(["", names.SWAP, names.CLEANED, names.TEMPORARY, "-checkpoint"]),
 )
-def test_usual_names_stop_no_start(sign: str, number: str, kind: str, suffix: str) -> None:
+def test_usual_names_do_not_stop_a_start(sign: str, number: str, kind: str, suffix: str) -> None:
     for digits in (number, number.zfill(20)[:20]):
         name = sign + digits + kind + suffix
         if names.is_usual(name):
@@ -221,7 +221,7 @@ def test_usual_names_stop_no_start(sign: str, number: str, kind: str, suffix: st
     assert not names.is_usual(f"{0:020}.txnindex")
 
 
-def test_legal_topics() -> None:
+def test_legal_topics_are_accepted() -> None:
     for topic in ("t" * 249, "a.b_c-d", "...", "7"):
         found = names.parse_directory(f"{topic}-0")
         assert found is not None
@@ -229,7 +229,7 @@ def test_legal_topics() -> None:
 
 
 @given(st.text())
-def test_any_text(name: str) -> None:
+def test_any_text_is_parsed(name: str) -> None:
     assert names.parse(name).name == name
     names.parse_directory(name)
 
@@ -239,7 +239,9 @@ def test_any_text(name: str) -> None:
     st.integers(0, 2**31 - 1),
     st.sampled_from([None, *Retirement]),
 )
-def test_directory_both_ways(topic: str, partition: int, retirement: Retirement | None) -> None:
+def test_directory_names_round_trip(
+    topic: str, partition: int, retirement: Retirement | None
+) -> None:
     if retirement is None:
         name, unique = names.directory_name(topic, partition), None
     else:

@@ -42,13 +42,13 @@ def told(*items: Span | Gap, last: int = -1, end: int = END) -> list[tuple[int, 
     return [(one.last_offset, one.next_offset, one.spared) for one in released]
 
 
-def test_a_gap_between_two_batches() -> None:
+def test_gap_ends_at_the_next_batch() -> None:
     assert told((0, 3), GAP, (10, 12)) == [(3, 10, 0)]
     assert told((0, 3), GAP, (10, 12), GAP, (20, 20)) == [(3, 10, 0), (12, 20, 0)]
     assert told(GAP, (10, 12)) == [(-1, 10, 0)]
 
 
-def test_compaction_leaves_jumps() -> None:
+def test_jumps_of_compaction_are_trusted() -> None:
     assert told((0, 3), GAP, (1000, 1000), (5000, 5001), (90_000, 90_000)) == [(3, 1000, 0)]
 
 
@@ -58,7 +58,7 @@ def test_batch_too_high_after_the_gap() -> None:
     assert told((0, 3), GAP, (900, 902), (10, 12)) == [(3, 10, 3)]
 
 
-def test_batches_too_high_before_the_gap() -> None:
+def test_batches_too_high_before_the_gap_are_spared() -> None:
     assert told((0, 3), (900, 902), GAP, (10, 12), (13, 13)) == [(3, 10, 3)]
     assert told((0, 3), (900, 900), (990, 991), GAP, (10, 12), (13, 13)) == [(3, 10, 3)]
 
@@ -68,28 +68,28 @@ def test_equal_counts_contradict_them() -> None:
     assert told((0, 3), GAP, (900, 900), (990, 991), (10, 12)) == [(3, 900, 0)]
 
 
-def test_two_that_join_on_to_each_other_are_not_both_wrong() -> None:
+def test_two_consecutive_batches_are_not_both_wrong() -> None:
     assert told((0, 3), GAP, (900, 902), (903, 903), (10, 12), (13, 13)) == [(3, 900, 0)]
 
 
 @pytest.mark.parametrize("wrong", [(1, 2), (END, END + 1), (END - 1, END)])
-def test_a_batch_that_cannot_be_here(wrong: Span) -> None:
+def test_impossible_batch_is_spared(wrong: Span) -> None:
     """Too low, or not within the segment; it is spared all the same."""
     assert told((0, 3), GAP, wrong, (10, 12)) == [(3, 10, 2)]
     assert told((0, 3), wrong, GAP, (10, 12)) == [(3, 10, 2)]
 
 
-def test_what_is_too_low_again_and_again_is_spared_not_believed() -> None:
+def test_repeatedly_low_batches_are_spared() -> None:
     low = [(1, 1)] * (ASTRAY_IN_A_ROW + 2)
     assert told((0, 30), GAP, *low, (40, 40)) == [(30, 40, len(low))]
     assert told((0, 30), *low, GAP, (40, 40)) == [(30, 40, len(low))]
 
 
-def test_spared_only_since_the_last_that_was_believed() -> None:
+def test_batches_are_spared_since_the_last_trusted_one() -> None:
     assert told((0, 3), (1, 1), (10, 10), GAP, (20, 20)) == [(10, 20, 0)]
 
 
-def test_nothing_follows() -> None:
+def test_gap_without_a_following_batch_is_released() -> None:
     assert told((0, 3), GAP) == [(3, None, 0)]
     offsets = Offsets(3, END)
     assert list(offsets.add_gap(GAP)) == []
@@ -99,7 +99,7 @@ def test_nothing_follows() -> None:
     assert not offsets.has_gap
 
 
-def test_a_gap_is_let_go_once_enough_follow() -> None:
+def test_gap_is_released_after_enough_batches() -> None:
     offsets = Offsets(-1, END)
     list(offsets.add_gap(GAP))
     released = [list(offsets.take(batches((n * 10, n * 10)))) for n in range(ASTRAY_IN_A_ROW + 1)]
@@ -114,7 +114,7 @@ def test_number_of_pending_gaps_is_bounded() -> None:
     assert [len([*offsets.add_gap(GAP)]) for _ in range(18)] == [0] * 16 + [1, 1]
 
 
-def test_a_wrapper_names_its_last_offset() -> None:
+def test_wrapper_has_its_last_offset() -> None:
     """Its first is taken from what is in it, where that can be right."""
 
     def next_offset(first_of: Callable[[int], int] | None) -> int | None:
@@ -137,14 +137,14 @@ def test_offsets_that_may_follow() -> None:
     assert (offsets.last, offsets.end) == (9, 100)
 
 
-def test_two_gaps_that_wait_for_the_same_batch() -> None:
+def test_two_gaps_may_wait_for_the_same_batch() -> None:
     """The records between them are none."""
     assert told((0, 3), GAP, GAP, (10, 12)) == [(3, 10, 0), (3, 10, 0)]
     assert told((0, 3), GAP, (900, 902), GAP, (10, 12), (13, 13)) == [(3, 10, 3), (3, 10, 3)]
     assert told((0, 3), GAP, (1, 2), GAP, (10, 12)) == [(3, 10, 2), (3, 10, 2)]
 
 
-def test_what_is_let_go_where_too_many_wait_is_the_first() -> None:
+def test_oldest_pending_gap_is_released_first() -> None:
     offsets = Offsets(3, END)
     gaps = [GAP._replace(position=number) for number in range(17)]
     released = [one.gap.position for gap in gaps for one in offsets.add_gap(gap)]
@@ -152,7 +152,7 @@ def test_what_is_let_go_where_too_many_wait_is_the_first() -> None:
     assert [one.gap.position for one in offsets.release(None)] == [*range(1, 17)]
 
 
-def test_jumps_are_found_out_from_the_latest_that_explains() -> None:
+def test_latest_jumps_are_revoked_first() -> None:
     """Of three that jump only those that lie above what follows are taken back."""
     assert told((0, 3), (50, 50), (900, 900), GAP, (60, 60), (61, 61)) == [(50, 60, 1)]
     assert told((0, 3), (50, 50), (900, 900), GAP, (60, 60)) == [(50, 60, 1)]
@@ -161,7 +161,7 @@ def test_jumps_are_found_out_from_the_latest_that_explains() -> None:
     ]
 
 
-def test_many_that_rise_are_believed_at_once() -> None:
+def test_many_rising_batches_are_trusted() -> None:
     """But for the last few, which what follows may give the lie."""
     spans = [(n * 2, n * 2 + 1) for n in range(20)]
     offsets = Offsets(-1, END)

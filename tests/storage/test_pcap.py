@@ -44,7 +44,9 @@ def bytes_of(
 
 @each("link", [captures.ETHERNET, captures.NULL, captures.RAW, captures.SLL])
 @each("ipv6", [False, True])
-def test_every_link_and_both_forms(tmp_path: Path, link: int, *, ipv6: bool) -> None:
+def test_every_link_type_and_both_formats_are_read(
+    tmp_path: Path, link: int, *, ipv6: bool
+) -> None:
     expected = None
     for vlans in (0, 1, 2) if link == captures.ETHERNET else (0,):
         frames = [(5, captures.frame_of(one, link, ipv6=ipv6, vlans=vlans)) for one in _MADE]
@@ -64,7 +66,7 @@ def test_every_link_and_both_forms(tmp_path: Path, link: int, *, ipv6: bool) -> 
     assert b"".join(part for end, part in expected if end == client) == _TEXT
 
 
-def test_the_second_cooked_link(tmp_path: Path) -> None:
+def test_second_cooked_link_type_is_read(tmp_path: Path) -> None:
     frames = [(5, captures.frame_of(one, captures.SLL2)) for one in _MADE]
     data = captures.pcap(frames, captures.SLL2)
     assert b"".join(part for _, part in bytes_of(data, read(tmp_path / "one", data))[:5]) == _TEXT
@@ -83,9 +85,7 @@ def test_unread_packets_are_reported(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [captures.pcap, captures.pcapng])
-def test_a_capture_that_is_cut_or_has_a_wrong_length(
-    tmp_path: Path, make: Callable[..., bytes]
-) -> None:
+def test_truncated_capture_is_reported(tmp_path: Path, make: Callable[..., bytes]) -> None:
     data = make([(0, captures.frame_of(one)) for one in _MADE])
     whole = len(read(tmp_path / "one", data))
     for cut in range(24, len(data), 7):
@@ -102,7 +102,7 @@ def test_a_capture_that_is_cut_or_has_a_wrong_length(
     assert [one.position for one in found if isinstance(one, CaptureBreak)] == [at]
 
 
-def test_streams_are_put_together_whatever_the_order() -> None:
+def test_streams_are_reassembled_in_any_order() -> None:
     """Pieces that overlap, come twice, and in any order, also over the end of the numbers."""
     for number in range(how_many(200, 20_000)):
         rng = random.Random(f"{SEED}/{number}")
@@ -155,7 +155,7 @@ def test_missing_bytes_are_counted() -> None:
     assert stream.give_up() == []
 
 
-def test_what_the_capture_left_out_of_a_packet_is_missing_before_the_next() -> None:
+def test_truncated_packet_is_a_gap() -> None:
     stream = Stream()
     stream.open(99)
     assert len(stream.take(segment(100, 10, 40), is_last=False)) == 1
@@ -166,7 +166,7 @@ def test_what_the_capture_left_out_of_a_packet_is_missing_before_the_next() -> N
     assert stream.count_left_out() == 7
 
 
-def test_a_number_that_no_window_allows_is_passed_over() -> None:
+def test_sequence_number_outside_the_window_is_skipped() -> None:
     stream = Stream()
     stream.open(99)
     assert stream.take(segment(100 + (1 << 31), 10), is_last=False) == []

@@ -58,7 +58,7 @@ def test_entry_of_unknown_type_is_not_a_directory() -> None:
     assert not places.is_dir(Loop())  # type: ignore[arg-type]
 
 
-def test_one_place_has_one_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_place_has_one_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "data")
     monkeypatch.chdir(tmp_path)
     assert places.absolute("link/") == f"{tmp_path}/link"
@@ -68,7 +68,7 @@ def test_one_place_has_one_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert places.absolute("file:///a/./b/") == places.real("file:///a/b") == "file:///a/b"
 
 
-def test_where_times_of_files_are_those_of_their_last_change() -> None:
+def test_stores_with_reliable_file_times_are_known() -> None:
     assert places.keeps_times("/data/orders-0")
     for scheme in ("file", "sftp", "ssh"):
         assert places.keeps_times(f"{scheme}://host/orders-0")
@@ -76,7 +76,7 @@ def test_where_times_of_files_are_those_of_their_last_change() -> None:
         assert not places.keeps_times(f"{scheme}://host/orders-0")
 
 
-def test_whether_a_store_is_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_open_stores_are_recognized(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(opening, "_open", {})
     assert not places.is_any_store_open()
     places.isdir(str(tmp_path))

@@ -54,14 +54,14 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "00000000000000000000.kafka"
 
 
-def test_a_sound_file(path: Path) -> None:
+def test_sound_file_yields_its_messages(path: Path) -> None:
     told = seen(path, WHOLE)
     assert [position for position, _, _ in told] == STARTS[:-1]
     assert not gaps(told)
     assert seen(path, b"") == []
 
 
-def test_a_flipped_payload_costs_one_entry(path: Path) -> None:
+def test_flipped_payload_loses_one_entry(path: Path) -> None:
     broken = flip_bit(WHOLE, STARTS[4] - 1, 2)
     assert gaps(seen(path, broken)) == [(STARTS[3], len(ENTRIES[3]), "crc-mismatch")]
     last = flip_bit(WHOLE, len(WHOLE) - 1, 2)
@@ -78,12 +78,12 @@ def test_a_flipped_payload_costs_one_entry(path: Path) -> None:
         (6, "crc-mismatch"),
     ],
 )
-def test_a_wrong_length_costs_one_entry(path: Path, length: int, reason: str) -> None:
+def test_wrong_length_loses_one_entry(path: Path, length: int, reason: str) -> None:
     broken = put(WHOLE, STARTS[4], length.to_bytes(4, "big", signed=True))
     assert gaps(seen(path, broken)) == [(STARTS[4], len(ENTRIES[4]), reason)]
 
 
-def test_an_unknown_magic(path: Path) -> None:
+def test_unknown_magic_loses_one_entry(path: Path) -> None:
     assert ENTRIES[4][4] == 1
     broken = put(WHOLE, STARTS[4] + 4, b"\x07")
     assert gaps(seen(path, broken)) == [(STARTS[4], len(ENTRIES[4]), "magic-unknown")]
@@ -111,7 +111,7 @@ def test_entry_after_garbage_is_found_at_the_end_of_the_file(
     assert found == (size >= 4 or len(behind) != 1)
 
 
-def test_lost_bytes_cost_the_entry_they_belonged_to(path: Path) -> None:
+def test_lost_bytes_lose_their_entry(path: Path) -> None:
     broken = WHOLE[: STARTS[5] + 7] + WHOLE[STARTS[5] + 9 :]
     told = seen(path, broken)
     assert gaps(told) == [(STARTS[5], len(ENTRIES[5]) - 2, "crc-mismatch")]
@@ -162,7 +162,7 @@ def test_windows_of_any_size_see_the_same(path: Path, monkeypatch: pytest.Monkey
         assert seen(path, broken, 1) == expected
 
 
-def test_a_file_that_shrinks_ends_early(path: Path) -> None:
+def test_shrinking_file_ends_early(path: Path) -> None:
     path.write_bytes(WHOLE)
     with Source(path) as source:
         path.write_bytes(WHOLE[: STARTS[8]])
@@ -171,7 +171,7 @@ def test_a_file_that_shrinks_ends_early(path: Path) -> None:
     assert [item.position for item in items] == STARTS[:8]
 
 
-def test_a_file_that_shrinks_to_the_end_of_an_entry(
+def test_file_may_shrink_to_the_end_of_an_entry(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing lies behind it, not even a gap."""
@@ -202,7 +202,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_bytes_cost_no_more_than_seconds(path: Path, name: str) -> None:
+def test_hostile_bytes_take_bounded_time(path: Path, name: str) -> None:
     start = time.process_time()
     told = seen(path, HOSTILE[name][: MIB // 4])
     assert time.process_time() - start < 3  # half a second on an idle machine
@@ -210,7 +210,7 @@ def test_hostile_bytes_cost_no_more_than_seconds(path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_bytes_are_summed_a_bounded_number_of_times(
+def test_hostile_bytes_are_checksummed_a_bounded_number_of_times(
     path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """Eight times for what is believed to lead on, four times for what is not, and a little."""
@@ -248,7 +248,7 @@ def test_expensive_search_is_abandoned(
     assert told[1][0] == len(ENTRIES[0])
 
 
-def test_what_the_bytes_of_a_gap_are(path: Path) -> None:
+def test_gap_bytes_are_classified(path: Path) -> None:
     broken = flip_bit(WHOLE, STARTS[4] - 1, 2)
     path.write_bytes(broken)
     with Source(path) as source:
@@ -263,7 +263,7 @@ def test_what_the_bytes_of_a_gap_are(path: Path) -> None:
     assert held == broken[STARTS[3] : STARTS[4]]
 
 
-def test_a_walk_from_an_entry_on(path: Path) -> None:
+def test_walk_may_start_at_any_entry(path: Path) -> None:
     path.write_bytes(WHOLE)
     with Source(path) as source:
         records = Pre08Records(source, limit=MIB)
@@ -279,7 +279,7 @@ def test_entries_after_many_gaps_are_found(path: Path) -> None:
 
 
 @pytest.mark.fuzz
-def test_random_damage(path: Path) -> None:
+def test_random_damage_is_survived(path: Path) -> None:
     rng = random.Random(23)
     for _ in range(300):
         broken = bytearray(WHOLE)

@@ -27,7 +27,7 @@ def codes(data: bytes) -> list[str]:
     return [problem.code for problem in ProducerSnapshot(data).problems()]
 
 
-def test_entries() -> None:
+def test_entries_are_read() -> None:
     found = ProducerSnapshot(snapshot(ONE, TWO))
     assert list(found) == [ONE, TWO]
     assert (found.version, found.declared, len(found)) == (1, 2, 2)
@@ -35,7 +35,7 @@ def test_entries() -> None:
     assert found.problems() == []
 
 
-def test_known_bytes_without_producers() -> None:
+def test_snapshot_without_producers_has_known_bytes() -> None:
     # As brokers write it after a clean start: version 1, the sum of four zero bytes, count 0.
     data = bytes.fromhex("0001 48674bc7 00000000")
     assert codes(data) == []
@@ -43,7 +43,7 @@ def test_known_bytes_without_producers() -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, 9])
-def test_cut_inside_the_header(size: int) -> None:
+def test_truncated_header_is_a_problem(size: int) -> None:
     found = ProducerSnapshot(snapshot(ONE)[:size])
     assert list(found) == []
     (problem,) = found.problems()
@@ -67,7 +67,7 @@ def test_problems_and_their_positions() -> None:
     assert problem(broken) == Problem("snapshot-crc", 2, 4, crc, crc ^ 1)
 
 
-def test_a_snapshot_that_is_sound(tmp_path: Path) -> None:
+def test_sound_snapshot_has_no_problem(tmp_path: Path) -> None:
     path = tmp_path / f"{7:020}.snapshot"
     assert sound_snapshot(str(path)) is None
     path.write_bytes(snapshot(ONE))
@@ -78,7 +78,7 @@ def test_a_snapshot_that_is_sound(tmp_path: Path) -> None:
     assert sound_snapshot(str(path)) is None
 
 
-def test_cut_keeps_whole_entries() -> None:
+def test_truncated_snapshot_keeps_complete_entries() -> None:
     found = ProducerSnapshot(snapshot(ONE, TWO)[:-1])
     assert list(found) == [ONE]
     (problem,) = found.problems()
@@ -86,7 +86,7 @@ def test_cut_keeps_whole_entries() -> None:
     assert (problem.expected, problem.actual) == (102, 101)
 
 
-def test_changed_byte() -> None:
+def test_changed_byte_is_a_problem() -> None:
     data = bytearray(snapshot(ONE, TWO))
     data[40] ^= 0xFF
     found = ProducerSnapshot(bytes(data))
@@ -96,7 +96,7 @@ def test_changed_byte() -> None:
     assert len(list(found)) == 2  # still shown
 
 
-def test_other_version() -> None:
+def test_unknown_version_is_a_problem() -> None:
     assert codes(snapshot(ONE, version=2)) == ["snapshot-version"]
     # The version lies outside the sum: where that is right, the entries are what they were.
     assert list(ProducerSnapshot(snapshot(ONE, version=2))) == [ONE]
@@ -105,14 +105,14 @@ def test_other_version() -> None:
     assert codes(data) == ["snapshot-version"]
 
 
-def test_count_beyond_the_file() -> None:
+def test_count_beyond_the_file_is_a_problem() -> None:
     for count in (2, 2**31 - 1):
         found = ProducerSnapshot(snapshot(ONE, count=count))
         assert list(found) == [ONE]
         assert codes(found.data) == ["snapshot-size"]
 
 
-def test_negative_count() -> None:
+def test_negative_count_is_a_problem() -> None:
     assert codes(snapshot(ONE, count=-1)) == ["snapshot-size"]
     assert list(ProducerSnapshot(snapshot(ONE, count=-1))) == []
 
@@ -122,7 +122,7 @@ def test_bytes_after_the_entries() -> None:
 
 
 @given(st.binary(max_size=200), st.booleans())
-def test_any_bytes(data: bytes, headed: bool) -> None:
+def test_any_bytes_are_survived(data: bytes, headed: bool) -> None:
     found = ProducerSnapshot(b"\0\1" + data if headed else data)
     assert len(list(found)) == len(found)
     assert len(found.problems()) <= 1
@@ -137,7 +137,7 @@ def test_only_the_header_of_a_large_noise_file_is_read(tmp_path: Path) -> None:
     assert sound_snapshot(str(path)) is None
 
 
-def test_a_large_snapshot_that_may_be_sound_is_read(tmp_path: Path) -> None:
+def test_large_plausible_snapshot_is_read(tmp_path: Path) -> None:
     path = tmp_path / f"{5:020}.snapshot"
     path.write_bytes(snapshot(*[ONE] * 200_000))
     assert path.stat().st_size > 8 << 20

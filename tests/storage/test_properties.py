@@ -128,7 +128,7 @@ def test_quorum_state_malformed(data: bytes) -> None:
     assert problem.code == "properties-malformed"
 
 
-def test_what_is_shown_of_a_file_that_is_malformed() -> None:
+def test_malformed_file_is_shown_by_its_fields() -> None:
     def problem(found: properties.Properties) -> tuple[object, object]:
         (one,) = found.problems
         assert one[:3] == ("properties-malformed", None, None)
@@ -164,7 +164,7 @@ def test_meta_properties_of_each_version() -> None:
         assert len(properties.parse_meta_properties(data).problems) == count
 
 
-def test_partition_metadata_as_brokers_take_it() -> None:
+def test_partition_metadata_is_read_as_by_brokers() -> None:
     found = properties.parse_partition_metadata(
         b" version :  2 \n\nno colon\ntopic_id:AAAAAAAAAAAAAAAAAAAAAQ==\nother: a:b\n"
     )
@@ -183,13 +183,13 @@ def test_clean_shutdown_mark() -> None:
     assert properties.parse_clean_shutdown(b"garbage").problems
 
 
-def test_names_can_be_written_out_again() -> None:
+def test_names_can_be_written_back() -> None:
     found = properties.parse_quorum_state(b'{"data_version":0,"\\ud800":"\\udfff"}')
     assert found.values == {"data_version": "0", "\ufffd": "\ufffd"}
 
 
 @given(st.one_of(st.binary(max_size=100), st.text('ab=:#!\\u00e9 \t\n\r"{}[],0', max_size=60)))
-def test_any_bytes(data: bytes | str) -> None:
+def test_any_bytes_are_survived(data: bytes | str) -> None:
     if isinstance(data, str):
         data = data.encode()
     for parse in (

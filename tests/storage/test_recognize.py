@@ -39,14 +39,14 @@ def test_broker_files_are_recognized_without_their_names() -> None:
 
 
 @each("size", [1, 34, 240, 5000])
-def test_noise_and_zeros_are_nothing(tmp_path: Path, size: int) -> None:
+def test_noise_and_zeros_are_not_recognized(tmp_path: Path, size: int) -> None:
     path = tmp_path / "x"
     for data in (random.Random(size).randbytes(size), bytes(size)):
         path.write_bytes(data)
         assert recognize(str(path)).word is None
 
 
-def test_a_large_file_of_another_kind_is_not_searched(
+def test_large_file_of_another_kind_is_not_searched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is asked is how it begins: also where much in it looks like messages of 0.7."""

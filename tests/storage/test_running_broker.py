@@ -23,7 +23,9 @@ def _broker(directory: Path) -> subprocess.Popen[bytes]:
     return process
 
 
-def test_settings_of_the_only_broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_of_the_only_broker_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     other = tmp_path / "other"
     other.mkdir()
     ours: list[str] = []
@@ -44,6 +46,6 @@ def test_settings_of_the_only_broker(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert settings_of_running_broker() is None
 
 
-def test_file_systems() -> None:
+def test_file_systems_are_compared() -> None:
     assert file_system_of("/proc/self") == "proc"
     assert file_system_of("s3://bucket/path") is None

@@ -49,7 +49,9 @@ class CountingSource(Source):
 
 @pytest.mark.parametrize("free", [1 << 40, -1 << 40])
 @pytest.mark.parametrize("backwards", [False, True])
-def test_any_range(path: Path, monkeypatch: pytest.MonkeyPatch, free: int, backwards: bool) -> None:
+def test_any_range_has_its_checksum(
+    path: Path, monkeypatch: pytest.MonkeyPatch, free: int, backwards: bool
+) -> None:
     """Summed directly or from running sums, in any order."""
     monkeypatch.setattr(running_sums, "_FREE_BYTES", free)
     with Source(path) as source:
@@ -65,7 +67,7 @@ def test_sum_continues_from_another(path: Path) -> None:
         assert sum_of(source, running_sums.kernels.crc32, 1000, SIZE, first) == builders.crc32(DATA)
 
 
-def test_claims_without_number_cost_no_more_than_the_file(
+def test_any_number_of_claims_reads_the_file_once(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Beyond what is free each claim is answered from some kilobytes."""
@@ -89,7 +91,7 @@ def test_old_marks_are_dropped(path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         assert len(marks) <= SIZE // 4096 + 1
 
 
-def test_a_file_that_shrinks_gives_some_number(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shrinking_file_gives_a_number(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for free in (1 << 40, -1 << 40):
         path.write_bytes(DATA)
         monkeypatch.setattr(running_sums, "_FREE_BYTES", free)

@@ -3,13 +3,13 @@
 from kdump.storage.offsets import end_of, joins_on
 
 
-def test_the_next_segment_ends_one() -> None:
+def test_next_segment_ends_a_segment() -> None:
     assert end_of(100, 200) == 200
     assert end_of(100, 100 + 2**40) == 100 + 2**40
     assert end_of(0, 0) == 0
 
 
-def test_the_newest_ends_where_no_index_entry_reaches() -> None:
+def test_newest_segment_ends_at_the_index_range() -> None:
     assert end_of(100, None) == 100 + 2**31
     assert end_of(None, None) == 2**31
     assert end_of(2**63 - 9, None) == 2**63 - 1

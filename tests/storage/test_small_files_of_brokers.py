@@ -98,7 +98,7 @@ TOOL: dict[str, tuple[Callable[[Path], Numbers], list[str]]] = {
 
 @each("copy", COPIES)
 @each("extension", TOOL)
-def test_same_rows_as_the_brokers_tool(extension: str, copy: str) -> None:
+def test_rows_match_the_tool_of_the_broker(extension: str, copy: str) -> None:
     rows_of, fields = TOOL[extension]
     data = corpus.corpus(f"modern/data/{copy}")
     answers = corpus.find_expected(f"modern/{copy}/dumplogsegments")
@@ -120,7 +120,7 @@ ALL_DATA = [*corpus.names("modern/data"), *corpus.names("old")]
 
 
 @pytest.mark.parametrize("name", [n for n in ALL_DATA if "damage" not in n])
-def test_sound_files_have_no_problem(name: str) -> None:
+def test_sound_files_have_no_problems(name: str) -> None:
     directory = corpus.corpus(name)
     found = 0
     for path in corpus.files(directory, "*"):
@@ -165,7 +165,7 @@ def test_trimmed_indexes_of_a_clean_stop_have_no_zero_tail(copy: str) -> None:
     assert (preallocated > 0) is (copy in ("live", "killed"))
 
 
-def test_topic_ids_are_the_brokers() -> None:
+def test_topic_ids_match_the_broker() -> None:
     import json
 
     topics = json.loads(corpus.find_expected("modern/clean/topics.json").read_bytes())

@@ -59,7 +59,7 @@ def test_read_into_leaves_the_rest_of_the_buffer(path: Path) -> None:
     buffer.append(0)  # no view is left on it
 
 
-def test_nothing_is_read_past_the_size_at_opening(path: Path) -> None:
+def test_reads_end_at_the_size_at_opening(path: Path) -> None:
     path.write_bytes(b"0123")
     with Source(path) as source:
         assert not source.is_growing()
@@ -71,7 +71,7 @@ def test_nothing_is_read_past_the_size_at_opening(path: Path) -> None:
         assert source.read(0, 100) == b"01234567"
 
 
-def test_shrinking_is_noticed(path: Path) -> None:
+def test_shrinking_file_is_noticed(path: Path) -> None:
     path.write_bytes(b"01234567")
     with Source(path) as source:
         os.truncate(path, 3)
@@ -79,7 +79,7 @@ def test_shrinking_is_noticed(path: Path) -> None:
         assert source.shrank
 
 
-def test_a_file_that_was_longer_or_shorter_later(path: Path) -> None:
+def test_size_changes_are_noticed(path: Path) -> None:
     path.write_bytes(b"0123")
     with Source(path) as source:
         assert source.refresh() == 4
@@ -203,7 +203,7 @@ def test_other_errors_name_the_path(path: Path) -> None:
     assert caught.value.reason == os.strerror(errno.ESTALE)
 
 
-def test_missing_file(path: Path) -> None:
+def test_missing_file_is_an_error(path: Path) -> None:
     with pytest.raises(PathError, match="No such file") as caught:
         Source(path)
     assert (caught.value.status, caught.value.path) == (1, str(path))
@@ -236,7 +236,7 @@ def test_socket_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert caught.value.path == "some.sock"
 
 
-def test_file_that_became_a_fifo_just_now(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_replaced_by_a_fifo_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Looked at once more when it is open."""
     path.write_bytes(b"0123")
     before = path.stat()
@@ -288,7 +288,7 @@ def test_small_file_over_its_limit(path: Path) -> None:
     assert caught.value.path == str(path)
 
 
-def test_advice_is_harmless(path: Path) -> None:
+def test_read_advice_is_harmless(path: Path) -> None:
     path.write_bytes(b"0123")
     with Source(path) as source:
         source.advise_sequential()
@@ -296,7 +296,7 @@ def test_advice_is_harmless(path: Path) -> None:
         assert source.read(0, 4) == b"0123"
 
 
-def test_closed_twice(path: Path) -> None:
+def test_source_may_be_closed_twice(path: Path) -> None:
     path.write_bytes(b"0123")
     source = Source(path)
     assert not source.is_closed
@@ -307,7 +307,7 @@ def test_closed_twice(path: Path) -> None:
         source.status()
 
 
-def test_zeros_up_to_a_position(path: Path) -> None:
+def test_zeros_are_found_up_to_a_position(path: Path) -> None:
     size = 3 << 18
     for other in (0, 5, 1023, 1024, 5000, (1 << 18) + 1024, size - 1):
         data = bytearray(size)
@@ -353,7 +353,7 @@ def test_holes_are_not_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.skipif(not hasattr(os, "SEEK_DATA"), reason="the system knows no holes")
-def test_where_data_ends(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_data_end_is_found(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path.write_bytes(bytes(1000))
     for extents, end in (
         ([], 0),
@@ -369,7 +369,9 @@ def test_where_data_ends(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "SEEK_DATA"), reason="the system knows no holes")
-def test_a_file_system_that_knows_no_holes(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_system_without_holes_is_supported(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path.write_bytes(bytes(1000))
 
     def refused(*_: int) -> int:
@@ -382,7 +384,7 @@ def test_a_file_system_that_knows_no_holes(path: Path, monkeypatch: pytest.Monke
         assert source.next_entry(7) == 7
 
 
-def test_whether_a_read_would_wait(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_reads_are_predicted(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path.write_bytes(b"0123")
     with Source(path) as source:
         for error, cached in ((BlockingIOError(), False), (OSError(errno.EOPNOTSUPP, ""), True)):

@@ -75,7 +75,7 @@ def has_holes(path: Path) -> bool:
 
 
 @pytest.mark.parametrize(("family", "command"), FAMILIES)
-def test_a_tebibyte_of_holes_is_not_read(tmp_path: Path, family: str, command: str) -> None:
+def test_tebibyte_of_holes_is_not_read(tmp_path: Path, family: str, command: str) -> None:
     if not has_holes(tmp_path / "probe"):
         pytest.skip("the file system does not tell where its holes are")
     if not IO.exists():
@@ -149,7 +149,7 @@ def test_holes_are_read_as_zeros(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 @each("zeros", range(12))
-def test_entry_that_begins_in_a_hole(tmp_path: Path, zeros: int) -> None:
+def test_entry_may_start_in_a_hole(tmp_path: Path, zeros: int) -> None:
     """Where offset and size are small, an entry's first bytes are zeros that a hole may hold."""
     path = tmp_path / NAME
     log = batches(0, 3)
@@ -161,7 +161,7 @@ def test_entry_that_begins_in_a_hole(tmp_path: Path, zeros: int) -> None:
 
 
 @pytest.mark.parametrize("number", [errno.EINVAL, errno.ENOTSUP])
-def test_file_system_that_knows_no_holes(
+def test_file_system_without_holes_is_supported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     path = tmp_path / NAME

@@ -43,7 +43,7 @@ def names_of(target: Target) -> list[str]:
     return [Path(file.path).name for file in target.files]
 
 
-def test_a_partition(tmp_path: Path) -> None:
+def test_partition_is_found(tmp_path: Path) -> None:
     path = partition(tmp_path, "a.b-c-12", 0, 70, 9)
     (path / "leader-epoch-checkpoint").write_text("0\n0\n")
     (path / "notes.txt").write_text("")
@@ -60,7 +60,7 @@ def test_a_partition(tmp_path: Path) -> None:
     assert "notes.txt" not in names_of(target)
 
 
-def test_a_partition_by_another_name(tmp_path: Path) -> None:
+def test_partition_with_another_name_is_found(tmp_path: Path) -> None:
     """A copy keeps its records, whatever it is called."""
     (target,) = targets(partition(tmp_path, "copy of orders", 0))
     assert (target.topic, target.partition) == (None, None)
@@ -80,7 +80,7 @@ def test_paths_are_kept_as_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert named(targets("orders-3/")) == [("orders", 3)]
 
 
-def test_a_file_knows_its_neighbours(tmp_path: Path) -> None:
+def test_file_has_its_neighbors(tmp_path: Path) -> None:
     path = partition(tmp_path, "orders-3", 0, 50, 90)
     (target,) = targets(path / f"{50:020}.log")
     assert not target.whole
@@ -90,7 +90,7 @@ def test_a_file_knows_its_neighbours(tmp_path: Path) -> None:
     assert (target.files[0].next_base, target.files[0].active) == (None, True)
 
 
-def test_a_file_outside_a_partition(tmp_path: Path) -> None:
+def test_file_outside_a_partition_is_found(tmp_path: Path) -> None:
     path = tmp_path / "anything.bin"
     path.write_bytes(b"")
     (target,) = targets(path)
@@ -98,7 +98,7 @@ def test_a_file_outside_a_partition(tmp_path: Path) -> None:
     assert target.log_dir() is None
 
 
-def test_a_data_directory(tmp_path: Path) -> None:
+def test_data_directory_yields_its_partitions(tmp_path: Path) -> None:
     for name in ("b-10", "b-9", "a-0"):
         partition(tmp_path, name, 0)
     (tmp_path / "meta.properties").write_text("version=1\n")
@@ -110,18 +110,18 @@ def test_a_data_directory(tmp_path: Path) -> None:
     assert len(rest) == 3
 
 
-def test_a_data_directory_that_is_called_like_a_partition(tmp_path: Path) -> None:
+def test_data_directory_may_be_named_like_a_partition(tmp_path: Path) -> None:
     """Content counts, not names: `data-1` is a common name for a data directory."""
     partition(tmp_path / "data-1", "orders-0", 0)
     assert named(targets(tmp_path / "data-1")) == [("orders", 0)]
 
 
-def test_an_empty_directory_called_like_a_partition(tmp_path: Path) -> None:
+def test_empty_directory_may_be_named_like_a_partition(tmp_path: Path) -> None:
     (tmp_path / "orders-4").mkdir()
     assert named(targets(tmp_path / "orders-4")) == [("orders", 4)]
 
 
-def test_a_selection(tmp_path: Path) -> None:
+def test_selection_limits_partitions(tmp_path: Path) -> None:
     for name in ("orders-0", "orders-1", "order.lines-1", "users-1"):
         partition(tmp_path, name, 0)
     assert named(targets(tmp_path, selection=Selection("orders"))) == [
@@ -175,7 +175,7 @@ def test_retired_files_and_directories_need_the_option(tmp_path: Path) -> None:
     assert len(orders.files) == 7
 
 
-def test_retired_files_and_directories_when_named(tmp_path: Path) -> None:
+def test_named_retired_files_and_directories_are_read(tmp_path: Path) -> None:
     path = retired_directory(tmp_path)
     gone = next(path.glob("gone-*"))
     (target,) = targets(gone)
@@ -229,7 +229,7 @@ def test_directory_files_need_the_complete_directory(tmp_path: Path) -> None:
     assert [isinstance(one, Target) and one.topic for one in several] == [None, "orders"]
 
 
-def test_the_data_directory_around_a_partition(tmp_path: Path) -> None:
+def test_partition_has_its_data_directory(tmp_path: Path) -> None:
     (target,) = targets(partition(tmp_path, "orders-0", 0))
     around = target.log_dir()
     assert around is not None
@@ -238,7 +238,7 @@ def test_the_data_directory_around_a_partition(tmp_path: Path) -> None:
     assert gone.log_dir() is None
 
 
-def test_a_partition_that_cannot_be_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unlistable_partition_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is an error; one that vanished between listing and looking is none."""
     partition(tmp_path, "orders-0", 0)
     (tmp_path / "meta.properties").write_bytes(b"")
@@ -262,7 +262,7 @@ def test_a_partition_that_cannot_be_listed(tmp_path: Path, monkeypatch: pytest.M
     assert len([*resolve([str(tmp_path)], EVERYTHING)]) == 1
 
 
-def test_a_name_that_no_file_can_have() -> None:
+def test_impossible_name_is_an_error() -> None:
     (error,) = resolve(["a\0b"], EVERYTHING)
     assert isinstance(error, PathError)
     assert error.path == "a\0b"
@@ -271,25 +271,25 @@ def test_a_name_that_no_file_can_have() -> None:
     assert (error.path, error.reason) == ("gone", "No such file or directory")
 
 
-def test_one_bad_path_among_good_ones(tmp_path: Path) -> None:
+def test_bad_path_does_not_stop_the_others(tmp_path: Path) -> None:
     path = partition(tmp_path, "orders-0", 0)
     found = list(resolve([str(tmp_path / "nobody"), str(path)], EVERYTHING))
     assert isinstance(found[0], PathError)
     assert isinstance(found[1], Target)
 
 
-def test_no_path_at_all() -> None:
+def test_missing_paths_are_an_error() -> None:
     assert [type(item) for item in resolve([], EVERYTHING)] == [NothingToDo]
 
 
-def test_a_link_to_a_partition(tmp_path: Path) -> None:
+def test_link_to_a_partition_is_followed(tmp_path: Path) -> None:
     path = partition(tmp_path, "elsewhere", 0)
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "orders-5").symlink_to(path)
     assert named(targets(tmp_path / "data")) == [("orders", 5)]
 
 
-def test_a_link_that_leads_nowhere(tmp_path: Path) -> None:
+def test_dangling_link_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "orders-5").symlink_to(tmp_path / "nobody")
     (error,) = resolve([str(tmp_path / "orders-5")], EVERYTHING)
     assert isinstance(error, PathError)
@@ -318,19 +318,19 @@ def test_server_properties(tmp_path: Path) -> None:
     ]
 
 
-def test_server_properties_name_a_directory_twice(tmp_path: Path) -> None:
+def test_repeated_directory_in_server_properties_is_read_once(tmp_path: Path) -> None:
     path = settings(tmp_path, "log.dir=/a\nmetadata.log.dir=/a\n")
     assert data_directories(str(path)) == ["/a"]
 
 
-def test_server_properties_without_a_directory(tmp_path: Path) -> None:
+def test_server_properties_without_a_directory_are_an_error(tmp_path: Path) -> None:
     path = str(settings(tmp_path, "broker.id=1\nlog.dirs=,\n"))
     with pytest.raises(PathError, match="does not set log") as caught:
         data_directories(path)
     assert caught.value.path == path
 
 
-def test_server_properties_too_large_to_be_any(tmp_path: Path) -> None:
+def test_oversize_server_properties_are_an_error(tmp_path: Path) -> None:
     text = "log.dirs=/a\n"
     assert data_directories(str(settings(tmp_path, text.ljust(1 << 20)))) == ["/a"]
     with pytest.raises(PathError, match="files of this kind"):
@@ -354,7 +354,7 @@ def test_server_properties_with_paths_give_only_settings(tmp_path: Path) -> None
     assert named(targets(tmp_path / "d1", server_properties=path)) == [("orders", 0)]
 
 
-def test_nothing_is_read_twice(tmp_path: Path) -> None:
+def test_targets_are_unique(tmp_path: Path) -> None:
     """However it is spelled: through links, as a file of a directory that is named as well."""
     one = partition(tmp_path / "d1", "orders-0", 0, 9)
     partition(tmp_path / "d1", "orders-1", 0)
@@ -374,7 +374,7 @@ def test_nothing_is_read_twice(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("names", [("d1", "d2"), ("kafka-1", "kafka-2"), ("b1/d1", "b2/kafka-0")])
-def test_data_directories_below_a_folder(tmp_path: Path, names: tuple[str, str]) -> None:
+def test_data_directories_below_a_folder_are_found(tmp_path: Path, names: tuple[str, str]) -> None:
     first, second = (tmp_path / name for name in names)
     partition(first, "orders-0", 0)
     second.mkdir(parents=True)
@@ -405,7 +405,9 @@ def test_data_directories_are_found_at_any_depth(tmp_path: Path) -> None:
         "replication-offset-checkpoint",
     ],
 )
-def test_a_data_directory_without_partitions_is_known_by_a_file(tmp_path: Path, mark: str) -> None:
+def test_data_directory_without_partitions_is_recognized_by_a_file(
+    tmp_path: Path, mark: str
+) -> None:
     (tmp_path / "d1").mkdir()
     (tmp_path / "d2").mkdir()
     (tmp_path / "d2" / mark).write_bytes(b"")
@@ -416,9 +418,7 @@ def test_a_data_directory_without_partitions_is_known_by_a_file(tmp_path: Path, 
     assert data_directories_below(str(tmp_path / "gone")) == []
 
 
-def test_folders_that_may_not_be_listed_are_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unlistable_folders_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("a", "b", "c"):
         partition(tmp_path / name, "orders-0", 0)
     scandir = os.scandir
@@ -439,7 +439,7 @@ def test_folders_that_may_not_be_listed_are_named(
     assert str(found[0]) == words
 
 
-def test_links_to_directories_elsewhere_are_named_and_not_followed(tmp_path: Path) -> None:
+def test_links_to_other_directories_are_reported_not_followed(tmp_path: Path) -> None:
     partition(tmp_path / "elsewhere", "orders-0", 0)
     partition(tmp_path / "here" / "d1", "users-0", 0)
     (tmp_path / "here" / "link").symlink_to(tmp_path / "elsewhere")
@@ -452,7 +452,7 @@ def test_links_to_directories_elsewhere_are_named_and_not_followed(tmp_path: Pat
     assert error.startswith(f"{tmp_path}/here/link: was not searched")
 
 
-def test_remote_storage_is_named_once(tmp_path: Path) -> None:
+def test_remote_storage_is_reported_once(tmp_path: Path) -> None:
     partition(tmp_path / "d1", "users-0", 0)
     for name in ("orders-0-LWgrMmVrT0a__7a4SasuPA", "orders-1-LWgrMmVrT0a__7a4SasuPA"):
         folder = tmp_path / "tier" / name
@@ -478,7 +478,7 @@ def test_bounded_search_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert "nor were 4 others" in error
 
 
-def test_what_is_retired_is_named_where_there_is_nothing_else(tmp_path: Path) -> None:
+def test_retired_directories_are_reported_if_alone(tmp_path: Path) -> None:
     partition(tmp_path, f"orders-0.{'0' * 32}-delete", 0)
     partition(tmp_path, f"orders-1.{'0' * 32}-stray", 0)
     (error,) = resolve([str(tmp_path)], EVERYTHING)

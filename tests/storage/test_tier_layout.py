@@ -30,7 +30,7 @@ def test_epochs_are_those_of_the_last_segment(tmp_path: Path, name: str) -> None
     assert older == problems == []
 
 
-def test_the_metadata_decides_which_of_two_segments_counts(tmp_path: Path) -> None:
+def test_metadata_decides_between_two_segments(tmp_path: Path) -> None:
     """Without it the one with more of its objects; never the newer file."""
     folder = tmp_path / f"orders-0-{ID}"
     folder.mkdir()

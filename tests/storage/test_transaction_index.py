@@ -17,7 +17,7 @@ def codes(data: bytes, base_offset: int = 0) -> list[tuple[str, int | None, obje
     return [(p.code, p.position, p.expected, p.actual, p.places) for p in problems]
 
 
-def test_entries() -> None:
+def test_entries_are_read() -> None:
     index = TransactionIndex(entry(1026, 415, 422, 410) + entry(9, 1, 430, 431), 412)
     assert list(index.slots()) == [
         (0, AbortedTransaction(0, 1026, 415, 422, 410)),
@@ -40,7 +40,7 @@ def test_problem_has_the_position_of_the_entry() -> None:
     ]
 
 
-def test_the_first_entry_may_end_at_the_base() -> None:
+def test_first_entry_may_end_at_the_base() -> None:
     assert codes(entry(last=5), base_offset=5) == []
     assert TransactionIndex(entry(last=5), 5).sanity() is None
     # Of what lies behind a version that it does not know a broker asks nothing.
@@ -48,13 +48,13 @@ def test_the_first_entry_may_end_at_the_base() -> None:
     assert TransactionIndex(unknown, 5).sanity() is None
 
 
-def test_torn_tail_is_passed_over() -> None:
+def test_torn_tail_is_skipped() -> None:
     data = entry() + entry(last=9)[:33]
     assert len(list(TransactionIndex(data, 0).slots())) == 1
     assert codes(data) == [("transaction-index-size", 34, 34, 67, 1)]
 
 
-def test_brokers_before_4_4_look_at_the_first_byte_of_the_version() -> None:
+def test_brokers_before_4_4_read_the_first_version_byte() -> None:
     data = entry() + entry(last=9, version=0x0009)
     old, new = TransactionIndex(data, 0, one_byte=True), TransactionIndex(data, 0)
     assert len(list(old.readable())) == 2
@@ -80,13 +80,13 @@ def test_last_offsets_rise_from_the_base() -> None:
     assert codes(data) == [("transaction-index-order", 34, 51, 5, 2)]
 
 
-def test_sanity_is_only_about_the_base() -> None:
+def test_sanity_checks_only_the_base() -> None:
     assert TransactionIndex(entry(last=5) + entry(last=5), 0).sanity() is None
     assert TransactionIndex(entry(last=5), 6).sanity() == "last offset 5 is below the base offset 6"
 
 
 @given(st.binary(max_size=200), st.integers(0, 2**63 - 1))
-def test_any_bytes(data: bytes, base_offset: int) -> None:
+def test_any_bytes_are_survived(data: bytes, base_offset: int) -> None:
     index = TransactionIndex(data, base_offset)
     assert len(list(index.slots())) == len(index)
     index.problems()

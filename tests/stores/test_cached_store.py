@@ -28,7 +28,7 @@ def store(tmp_path: Path) -> CountingStore:
     return CountingStore(tmp_path)
 
 
-def test_one_listing_answers_for_many(store: CountingStore, clock: Clock) -> None:
+def test_one_listing_serves_many_questions(store: CountingStore, clock: Clock) -> None:
     listed = CachedStore(store, clock)
     assert [entry.path for entry in listed.entries("p", "s3://b/p/")] == [
         "s3://b/p/a",
@@ -70,7 +70,7 @@ def test_single_file_is_not_listed(store: CountingStore) -> None:
     assert store.requests == {("status", "p/a"): 1}
 
 
-def test_no_listing_answers_for_a_path_with_a_query(
+def test_path_with_a_query_is_not_served_from_a_listing(
     store: CountingStore, clock: Clock, tmp_path: Path
 ) -> None:
     listed = CachedStore(store, clock)

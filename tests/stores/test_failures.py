@@ -58,7 +58,7 @@ def test_errors_without_an_answer(error: Exception) -> None:
     assert "\n" not in str(told)
 
 
-def test_missing_client_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_client_has_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
     from kdump.errors import UsageError
@@ -69,7 +69,7 @@ def test_missing_client_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
         Source("webhdfs://nowhere.invalid:1/x")
 
 
-def test_file_that_is_not_there() -> None:
+def test_missing_file_is_an_error() -> None:
     pytest.importorskip("pyarrow")
     with pytest.raises(PathError, match="No such file or directory"):
         Source("file:///no/such/file")

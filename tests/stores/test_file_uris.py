@@ -23,21 +23,21 @@ DIRECTORIES = sorted(
 
 
 @pytest.mark.parametrize("directory", DIRECTORIES, ids=lambda path: str(path.relative_to(DATA)))
-def test_same_as_the_path(directory: Path) -> None:
+def test_uri_gives_the_same_as_the_path(directory: Path) -> None:
     for command in COMMANDS:
         expected = answer_in_a_store(command, str(directory))
         assert answer(command, f"file://{directory}") == expected
         assert expected[0] != 1
 
 
-def test_worker_processes() -> None:
+def test_workers_read_stores() -> None:
     directory = DATA / "damaged/4.1.1-stopped/d1"
     for command in ("verify -j 2 --format jsonl {}", "find-offset -j 2 --format jsonl {} 5"):
         assert answer(command, f"file://{directory}") == answer(command, str(directory))
 
 
 @pytest.mark.parametrize("command", ["dump --hex {}", "dump --format kafka {}", "dump {}"])
-def test_single_files(command: str) -> None:
+def test_single_files_are_read(command: str) -> None:
     directory = DATA / "clean/4.1.1/d2/orders.gzip-0"
     for path in sorted(directory.glob("*.log")):
         assert answer(command, f"file://{path}") == answer(command, str(path))
@@ -54,14 +54,14 @@ def test_single_files(command: str) -> None:
         ("dump --format parquet --output {}/out/ {}", "is inside an input directory"),
     ],
 )
-def test_nothing_is_written_to_a_store(command: str, says: str) -> None:
+def test_stores_are_not_written_to(command: str, says: str) -> None:
     directory = f"file://{DATA}/clean/4.1.1/d2"
     status, _, stderr = answer(command.replace("{}", directory), directory)
     assert status == 2
     assert says in " ".join(stderr.split())
 
 
-def test_nothing_there() -> None:
+def test_missing_path_is_an_error() -> None:
     status, _, stderr = answer("verify --format jsonl {}", "file:///no/such/directory")
     assert (status, stderr) == (1, "kdump: ROOT: No such file or directory\n")
 

@@ -26,7 +26,7 @@ def copied() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("name", ["clean/4.1.1/d2", "damaged/4.1.1-stopped/d1"])
-def test_same_as_the_path(name: str, tmp_path: Path) -> None:
+def test_uri_gives_the_same_as_the_path(name: str, tmp_path: Path) -> None:
     for command in COMMANDS:
         if "{} " not in command and "--visible" not in command:  # those look at the files' times
             expected = answer_in_a_store(command, str(DATA / name))

@@ -53,7 +53,7 @@ def test_password_is_kept_for_the_store(uri: str, plain: str, root: str) -> None
         "http://h:80/a@b",
     ],
 )
-def test_path_without_a_password(path: str) -> None:
+def test_path_without_a_password_is_unchanged(path: str) -> None:
     assert not passwords.has_password(path)
     assert passwords.without_password(path) == path
     assert passwords.with_password(path) == path
@@ -76,7 +76,7 @@ def test_path_without_a_password(path: str) -> None:
         "x=1#access_token=hunter2",
     ],
 )
-def test_a_signature_is_kept_for_the_store(query: str) -> None:
+def test_signature_is_kept_for_the_store(query: str) -> None:
     uri = f"HTTPS://host/a/{0:020}.log?{query}"
     assert passwords.has_password(uri)
     plain = passwords.without_password(uri)
@@ -96,7 +96,7 @@ def test_a_signature_is_kept_for_the_store(query: str) -> None:
     assert "hunter2" not in repr(kdump.open(uri))
 
 
-def test_a_token_alone_before_the_host_is_kept_for_the_store() -> None:
+def test_single_token_before_the_host_is_kept_for_the_store() -> None:
     uri = "https://hunter2@host/a?sig=hunter3"
     plain = passwords.without_password(uri)
     assert plain == "https://***@host/a?sig=***"
@@ -108,21 +108,21 @@ def test_a_token_alone_before_the_host_is_kept_for_the_store() -> None:
     assert str(PathError(uri, "no answer")) == f"{plain}: no answer"
 
 
-def test_files_that_differ_in_what_is_masked_stay_two() -> None:
+def test_files_that_differ_in_a_secret_stay_separate() -> None:
     one, two = (f"https://host/log?key={name}" for name in ("a.log", "b.log"))
     plain = [passwords.without_password(uri) for uri in (one, two, one, two)]
     assert plain == ["https://host/log?key=***", "https://host/log?key=***2"] * 2
     assert [passwords.with_signature(uri) for uri in plain[:2]] == [one, two]
 
 
-def test_a_password_of_one_letter_leaves_words_whole() -> None:
+def test_one_letter_password_does_not_alter_words() -> None:
     passwords.without_password("ftp://me:a@host/x")
     shown = passwords.hide_passwords("ftp://me:a@host/x: bad answer, password a")
     assert shown == "ftp://me:***@host/x: bad answer, password ***"
 
 
 @pytest.mark.parametrize("before", ["hunter2@", "me:hunter2@", ""])
-def test_a_real_server_gets_what_is_masked(before: str) -> None:
+def test_server_receives_the_masked_secrets(before: str) -> None:
     pytest.importorskip("aiohttp")
     asked = []
     log = SAMPLE / "clean/4.1.1/d1/orders.zstd-0/00000000000000000293.log"
@@ -147,7 +147,7 @@ def test_a_real_server_gets_what_is_masked(before: str) -> None:
     assert all((login is not None) == bool(before) for _, login in asked)
 
 
-def test_a_query_without_a_secret_stays() -> None:
+def test_query_without_a_secret_is_unchanged() -> None:
     uri = "https://host/x?sum=1&monkey=2&signal=3"
     assert not passwords.has_password(uri)
     assert passwords.without_password(uri) == uri
@@ -177,7 +177,7 @@ def test_password_is_not_shown_with_spark_or_as_output() -> None:
         assert "hunter2" not in result.stdout + result.stderr
 
 
-def test_password_is_shown_by_no_error_of_an_option(tmp_path: Path) -> None:
+def test_option_errors_do_not_show_passwords(tmp_path: Path) -> None:
     uri = "ftp://me:hunter2@127.0.0.1:1/x"
     for words in (
         ("verify", "--state", uri),

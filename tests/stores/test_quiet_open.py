@@ -48,7 +48,9 @@ def archives(directory: Path) -> list[Path]:
 
 
 @pytest.mark.skipif(not hasattr(os, "O_NOATIME"), reason="the system has no O_NOATIME")
-def test_access_time_of_archives(tmp_path: Path, opened: dict[str, list[int]]) -> None:
+def test_archives_are_opened_without_changing_the_access_time(
+    tmp_path: Path, opened: dict[str, list[int]]
+) -> None:
     for path in archives(tmp_path):
         result = run("dump", path)
         assert len(result.stdout.splitlines()) == 10
@@ -57,7 +59,9 @@ def test_access_time_of_archives(tmp_path: Path, opened: dict[str, list[int]]) -
 
 
 @pytest.mark.skipif(not hasattr(os, "O_NOATIME"), reason="the system has no O_NOATIME")
-def test_access_time_of_what_is_measured(tmp_path: Path, opened: dict[str, list[int]]) -> None:
+def test_measured_files_are_opened_without_changing_the_access_time(
+    tmp_path: Path, opened: dict[str, list[int]]
+) -> None:
     log = tmp_path / LOG
     log.write_bytes(bytes(1 << 20))
     disk_rate.measure([(str(log), 1 << 20)])
@@ -65,7 +69,7 @@ def test_access_time_of_what_is_measured(tmp_path: Path, opened: dict[str, list[
     assert all(flags & os.O_NOATIME for flags in opened[str(log)])
 
 
-def test_file_of_somebody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_of_another_user_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only its owner may ask for that."""
     (tmp_path / "file").write_bytes(b"x")
     before = os.open
@@ -81,7 +85,7 @@ def test_file_of_somebody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("way", ["tmpfile", "unlinked", "named"])
-def test_what_is_unpacked_has_no_name(
+def test_unpacked_files_have_no_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     if way != "tmpfile":

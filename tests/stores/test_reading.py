@@ -91,7 +91,7 @@ def split_of(uri: str = URI) -> Split:
     return split
 
 
-def test_verify_asks_few_times(store: CountingStore) -> None:
+def test_verify_sends_few_requests(store: CountingStore) -> None:
     _, errors, _ = told(verify([ROOT + "/data"], VerifyOptions()))
     assert not errors
     for kind in ("log", "index", "timeindex"):
@@ -101,7 +101,7 @@ def test_verify_asks_few_times(store: CountingStore) -> None:
     assert sum(count for (what, _), count in store.requests.items() if what == "status") <= 6
 
 
-def test_dump_asks_twice_for_each_log(store: CountingStore) -> None:
+def test_dump_sends_two_requests_for_each_log(store: CountingStore) -> None:
     _, errors, _ = told(dump([URI], DumpOptions()))
     assert not errors
     assert [store.of(f"data/orders-0/{base:020}.log") for base in BASES] == [2] * len(BASES)
@@ -116,9 +116,7 @@ def test_lookup_opens_one_segment(store: CountingStore) -> None:
 
 
 @pytest.mark.parametrize("name", [".log", ".index", ".timeindex"])
-def test_verify_ends_with_an_error_where_the_store_does_not_answer(
-    store: CountingStore, name: str
-) -> None:
+def test_verify_reports_an_unavailable_store(store: CountingStore, name: str) -> None:
     fail_reads_of(store, "4000" + name)
     found, errors, rows = told(verify([URI], VerifyOptions()))
     assert not found
@@ -128,7 +126,7 @@ def test_verify_ends_with_an_error_where_the_store_does_not_answer(
     assert not rows[-1].fields["finished"]
 
 
-def test_failure_in_the_middle_of_a_log(store: CountingStore, tmp_path: Path) -> None:
+def test_failure_inside_a_log_is_reported(store: CountingStore, tmp_path: Path) -> None:
     large = tmp_path / "data/orders-0/00000000000000012000.log"
     large.write_bytes(batches(12000, 20_000))
     assert large.stat().st_size > windows.SMALL_FILE_BYTES
@@ -139,7 +137,7 @@ def test_failure_in_the_middle_of_a_log(store: CountingStore, tmp_path: Path) ->
         assert [str(error) for error in errors] == [f"{URI}/{large.name}: the line is broken"]
 
 
-def test_lookup_ends_with_an_error_where_the_store_does_not_answer(store: CountingStore) -> None:
+def test_lookup_reports_an_unavailable_store(store: CountingStore) -> None:
     fail_reads_of(store, "8000.log")
     found, errors, rows = told(find_offset([URI], 9001, FindOptions()))
     assert not found
@@ -154,7 +152,7 @@ def test_part_fails_when_the_store_does_not_answer(store: CountingStore) -> None
         list(SplitReader(split, DumpOptions()).items())
 
 
-def test_log_that_was_removed_since_the_plan(store: CountingStore, tmp_path: Path) -> None:
+def test_removed_log_is_reported(store: CountingStore, tmp_path: Path) -> None:
     split = split_of()
     (tmp_path / "data/orders-0/00000000000000008000.log").unlink()
     found, errors, _ = told(SplitReader(split, DumpOptions()).items())
@@ -162,7 +160,7 @@ def test_log_that_was_removed_since_the_plan(store: CountingStore, tmp_path: Pat
     assert [(one.code, one.segment) for one in found] == [("file-vanished", 8000)]
 
 
-def test_log_that_was_cut_since_the_plan(store: CountingStore, tmp_path: Path) -> None:
+def test_truncated_log_is_reported(store: CountingStore, tmp_path: Path) -> None:
     split = split_of()
     path = tmp_path / "data/orders-0/00000000000000008000.log"
     path.write_bytes(path.read_bytes()[: len(batches(0, 100))])
@@ -171,7 +169,7 @@ def test_log_that_was_cut_since_the_plan(store: CountingStore, tmp_path: Path) -
     assert [one.code for one in found] == ["file-shrank"]
 
 
-def test_partition_that_was_removed_since_the_plan(store: CountingStore, tmp_path: Path) -> None:
+def test_removed_partition_is_reported(store: CountingStore, tmp_path: Path) -> None:
     (item,) = plan_items([URI], VerifyOptions(), None)
     assert isinstance(item, Item)
     for path in (tmp_path / "data/orders-0").iterdir():
@@ -185,7 +183,7 @@ def test_partition_that_was_removed_since_the_plan(store: CountingStore, tmp_pat
     assert "file-vanished" in [one.code for one in result.findings]
 
 
-def test_log_without_an_index_is_not_cut(store: CountingStore, tmp_path: Path) -> None:
+def test_log_without_an_index_is_not_split(store: CountingStore, tmp_path: Path) -> None:
     path = tmp_path / "data/orders-0/00000000000000004000.index"
     path.unlink()
     splits = [one for one in plan_splits([URI], DumpOptions(), 1) if isinstance(one, Split)]

@@ -38,7 +38,7 @@ def answer(root: str, *words: str) -> tuple[int, str, str]:
 
 
 @pytest.mark.parametrize("name", ["clean/4.1.1/d2", "damaged/4.1.1-stopped/d1"])
-def test_same_as_the_path(name: str, tmp_path: Path) -> None:
+def test_uri_gives_the_same_as_the_path(name: str, tmp_path: Path) -> None:
     # Copies in which all files are of one time, as in a bucket, though not of this moment.
     directory = tmp_path / "copy"
     shutil.copytree(DATA / name, directory, copy_function=shutil.copyfile)
@@ -79,7 +79,7 @@ def test_parts_are_byte_equal(tmp_path: Path) -> None:
         assert "is not empty" in again.stderr
 
 
-def test_run_that_fails_leaves_nothing(tmp_path: Path) -> None:
+def test_failed_run_leaves_nothing(tmp_path: Path) -> None:
     directory = two_partitions(tmp_path / "data")
     name = f"out-{uuid.uuid4().hex}"
     done = kdump(
@@ -97,13 +97,13 @@ def test_deleted_object(tmp_path: Path) -> None:
     assert "No such file or directory" in result.stderr
 
 
-def test_no_bucket() -> None:
+def test_missing_bucket_is_an_error() -> None:
     result = kdump("verify", "--format", "jsonl", "s3://no-such-bucket/x")
     assert result.returncode == 1
     assert result.stderr == "kdump: s3://no-such-bucket/x: No such file or directory\n"
 
 
-def test_server_that_does_not_answer() -> None:
+def test_unavailable_server_is_an_error() -> None:
     result = kdump("dump", "s3://b/x", AWS_ENDPOINT_URL="http://127.0.0.1:1")
     assert (result.returncode, result.stdout) == (1, "")
     assert result.stderr.startswith("kdump: s3://b/x: ")

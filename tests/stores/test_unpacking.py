@@ -67,7 +67,7 @@ def damaged(rng: random.Random, data: bytes) -> bytes:
 
 @pytest.mark.fuzz
 @pytest.mark.parametrize("form", sorted(seeds()))
-def test_random_damage(tmp_path: Path, form: str) -> None:
+def test_random_damage_is_survived(tmp_path: Path, form: str) -> None:
     rng = random.Random(f"{form} {SEED}")
     data = seeds()[form]
     path, room = tmp_path / "archive", tmp_path / "room"
@@ -98,7 +98,7 @@ def test_archives_are_recognized_by_their_first_bytes() -> None:
     assert kind_of(bytes(512)) is None
 
 
-def test_sparse_members_and_hard_links(tmp_path: Path) -> None:
+def test_sparse_members_and_hard_links_are_read(tmp_path: Path) -> None:
     made = io.BytesIO()
     with tarfile.open(fileobj=made, mode="w") as tar:
         info = tarfile.TarInfo("orders-0/first.log")
@@ -163,9 +163,7 @@ HUGE = b"\x80" + (1 << 40).to_bytes(11, "big")
         (bytes(512) + FIRST, "is the end mark, but more follows it"),
     ],
 )
-def test_bad_header_of_a_tar_is_named_and_what_precedes_it_is_read(
-    tmp_path: Path, entry: bytes, reason: str
-) -> None:
+def test_tar_is_read_up_to_a_reported_bad_header(tmp_path: Path, entry: bytes, reason: str) -> None:
     for data in (FIRST + entry, gzip.compress(FIRST + entry), lzma.compress(FIRST + entry)):
         found = opened(tmp_path, data)
         assert list(found.members) == ["d/orders-0/first.log"]
@@ -196,7 +194,7 @@ def test_pax_headers_are_bounded(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(shutil.which("tar") is None, reason="there is no tar")
 @pytest.mark.parametrize("form", ["gnu", "oldgnu", "pax1.0", "pax0.1", "pax0.0", "ustar"])
-def test_sparse_files_and_long_names_as_gnu_tar_writes_them(tmp_path: Path, form: str) -> None:
+def test_sparse_files_and_long_names_of_gnu_tar_are_read(tmp_path: Path, form: str) -> None:
     folder = tmp_path / "node" / ("long" * 20) / "orders-0"
     folder.mkdir(parents=True)
     with (folder / "0.log").open("wb") as file:
@@ -242,7 +240,7 @@ def test_dictionaries_are_bounded(tmp_path: Path) -> None:
     assert "a dictionary of more than 160 MiB" in found.problems[0]
 
 
-def test_xz_file_of_several_streams(tmp_path: Path) -> None:
+def test_xz_file_of_several_streams_is_read(tmp_path: Path) -> None:
     path = tmp_path / "x.xz"
     path.write_bytes(lzma.compress(b"one ") + bytes(8) + lzma.compress(b"two"))
     with XzFile(path.open("rb")) as file:
@@ -257,7 +255,7 @@ def test_xz_file_of_several_streams(tmp_path: Path) -> None:
             file.read1(9)
 
 
-def test_what_may_be_unpacked_grows_with_the_archive(
+def test_unpacking_limit_grows_with_the_archive(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kdump.stores.unpacking._SMALL", 1 << 20)
@@ -309,7 +307,7 @@ def test_holes_are_read_as_zeros(tmp_path: Path) -> None:
 
 
 @each("cut", [0, 1, 9, 40_000])
-def test_damaged_gzip_is_read_as_far_as_zlib_reads_it(tmp_path: Path, cut: int) -> None:
+def test_damaged_gzip_is_read_as_far_as_by_zlib(tmp_path: Path, cut: int) -> None:
     data = random.Random(3).randbytes(70_000)
     packed = gzip.compress(data)
     path = tmp_path / "0.log.gz"
@@ -326,7 +324,7 @@ def test_damaged_gzip_is_read_as_far_as_zlib_reads_it(tmp_path: Path, cut: int) 
     assert bool(found.problems) == bool(cut)
 
 
-def test_sound_gzip_does_without_zlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sound_gzip_needs_no_zlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("isal")
     path = tmp_path / "0.log.gz"
     path.write_bytes(gzip.compress(bytes(5000)))
@@ -334,7 +332,7 @@ def test_sound_gzip_does_without_zlib(tmp_path: Path, monkeypatch: pytest.Monkey
     assert opened(tmp_path, path.read_bytes()).problems == []
 
 
-def test_most_files_have_names_where_few_may_be_open(tmp_path: Path) -> None:
+def test_most_files_are_named_with_a_low_open_file_limit(tmp_path: Path) -> None:
     unpacker = Unpacker(str(tmp_path), None, lambda total: None, most_open=2)
     before = len([*Path("/proc/self/fd").iterdir()])
     found = [unpacker.spool(io.BytesIO(b"%d" % number), "x").file for number in range(9)]

@@ -12,12 +12,12 @@ from kdump.stores import uris
 
 
 @each("path", ["s3://b/c", "file:///c", "WEBHDFS://h:1/c", "a+b.c-1://x"])
-def test_uris(path: str) -> None:
+def test_uris_are_recognized(path: str) -> None:
     assert uris.is_uri(path)
 
 
 @each("path", ["/c", "c", "./s3://b", "s3:/b", "://b", "1a://b", "a b://c", ""])
-def test_paths_of_this_machine(path: str) -> None:
+def test_local_paths_are_not_uris(path: str) -> None:
     assert not uris.is_uri(path)
 
 
@@ -33,7 +33,7 @@ def test_paths_of_this_machine(path: str) -> None:
         ("https://host/a%20b/c?sum=1", "https://host", "a%20b/c?sum=1"),
     ],
 )
-def test_split(uri: str, root: str, path: str) -> None:
+def test_uris_are_split(uri: str, root: str, path: str) -> None:
     assert uris.split(uri) == (root, path)
 
 
@@ -51,12 +51,12 @@ def test_uri_query_options_are_refused() -> None:
         ("file:///orders-0", "file:///"),
     ],
 )
-def test_parent(uri: str, above: str) -> None:
+def test_uris_have_a_parent(uri: str, above: str) -> None:
     assert places.parent(uri) == above
     root, path = uris.split(above)
     assert uris.split(posixpath.join(above, "x")) == (root, f"{path}/x".strip("/"))
 
 
-def test_one_place_has_one_spelling() -> None:
+def test_each_place_has_one_spelling() -> None:
     assert places.absolute("s3a://bucket/a/../b/") == places.real("s3://bucket/b")
     assert places.absolute("orders-0") == str(Path.cwd() / "orders-0")

@@ -102,7 +102,7 @@ def test_memory_is_bounded(large: bytes) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_any_reads_give_the_bytes(large: bytes, seed: int) -> None:
+def test_any_reads_return_the_bytes(large: bytes, seed: int) -> None:
     chance = random.Random(seed)
     size = chance.choice([1, windows.SMALL_FILE_BYTES, windows.SMALL_FILE_BYTES + 1, 20 * MIB + 7])
     file = Bytes(large[:size])
@@ -118,13 +118,13 @@ def test_any_reads_give_the_bytes(large: bytes, seed: int) -> None:
     assert all(start >= 0 and start + asked <= size for start, asked in file.asked)
 
 
-def test_one_failure_is_tried_again(large: bytes) -> None:
+def test_single_failure_is_retried(large: bytes) -> None:
     file = Bytes(large)
     file.fail = lambda number: StoreError("s3://b/x", "reset") if number == 1 else None
     assert read(Windows(file, file.status), 5, 10) == large[5:15]
 
 
-def test_failure_that_stays_is_an_error_and_no_bytes(large: bytes) -> None:
+def test_persistent_failure_is_an_error(large: bytes) -> None:
     file = Bytes(large)
     file.fail = lambda number: StoreError("s3://b/x", "reset")
     with pytest.raises(StoreError, match="reset"):
@@ -141,7 +141,7 @@ def test_deleted_file(large: bytes) -> None:
         read(reader, 5, 10)
 
 
-def test_file_that_became_shorter(large: bytes) -> None:
+def test_shorter_file_is_reported(large: bytes) -> None:
     file = Bytes(large)
     reader = Windows(file, file.status)
     file.data = large[: 10 * MIB]

@@ -85,7 +85,7 @@ def fixed(size: int, **more: object) -> dict[str, Any]:
         (logical("int", "no-such"), b"\2", 1),
     ],
 )
-def test_values(schema: Any, data: bytes, value: Any) -> None:
+def test_values_are_decoded(schema: Any, data: bytes, value: Any) -> None:
     found = read(schema, data)
     assert found == value
     assert type(found) is type(value)
@@ -223,7 +223,7 @@ def random_schema(made: random.Random, depth: int, names: list[str]) -> Any:
     return kind
 
 
-def test_random_values_are_those_of_fastavro() -> None:
+def test_random_values_match_fastavro() -> None:
     fastavro = pytest.importorskip("fastavro", reason="no fastavro to compare with")
     from fastavro.utils import generate_many
 

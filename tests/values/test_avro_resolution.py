@@ -70,13 +70,13 @@ def read(writer: Any, reader: Any, data: bytes) -> Any:
         ("int", TIMESTAMP, b"\2", "1970-01-01T00:00:00.001Z"),
     ],
 )  # fmt: skip
-def test_values(writer: Any, reader: Any, data: bytes, value: Any) -> None:
+def test_values_are_resolved(writer: Any, reader: Any, data: bytes, value: Any) -> None:
     found = read(writer, reader, data)
     assert found == value
     assert type(found) is type(value)
 
 
-def test_defaults_are_shown_as_values_are() -> None:
+def test_defaults_are_shown_like_values() -> None:
     inner = record(("n", "int"), field("s", "string", default="new"), name="In")
     fields = [
         field("n", "null", default=None),
@@ -122,12 +122,12 @@ def test_recursive_schema() -> None:
         (fixed(1), fixed(2), b"a"),
     ],
 )  # fmt: skip
-def test_what_has_no_resolution(writer: Any, reader: Any, data: bytes) -> None:
+def test_incompatible_schemas_are_refused(writer: Any, reader: Any, data: bytes) -> None:
     with pytest.raises(UndecodedError, match="no resolution"):
         read(writer, reader, data)
 
 
-def test_what_would_grow_without_bounds() -> None:
+def test_unbounded_growth_is_refused() -> None:
     """Records that hold the one before twice, and defaults of nothing in them."""
     doubling: Any = record(field("a", "null", default=None), name="Twice0")
     for n in range(1, 60):
@@ -148,7 +148,7 @@ def test_what_would_grow_without_bounds() -> None:
             read(record(), bad, b"")
 
 
-def test_it_resolves_as_fastavro_does() -> None:
+def test_resolution_matches_fastavro() -> None:
     fastavro = pytest.importorskip("fastavro", reason="no fastavro to compare with")
     writer = record(
         ("a", "int"), ("b", ["null", "string"]), ("c", {"type": "array", "items": "float"})

@@ -88,7 +88,7 @@ def test_secrets_are_masked_in_objects_and_in_bytes() -> None:
     assert connect.redact(b'{"properties":{"a":"b"}}') is None
 
 
-def test_a_name_that_is_spelled_in_another_way_is_still_one_of_a_secret() -> None:
+def test_secret_names_are_recognized_in_any_spelling() -> None:
     value = b'{"properties":{"p\\u0061ssword" : "%s\\"x"}}' % SECRET.encode()
     hidden = connect.redact(value)
     assert hidden is not None
@@ -96,7 +96,7 @@ def test_a_name_that_is_spelled_in_another_way_is_still_one_of_a_secret() -> Non
     assert len(hidden) == len(value)
 
 
-def test_the_key_by_which_workers_sign_is_a_secret() -> None:
+def test_session_key_of_workers_is_masked() -> None:
     value = b'{"key":"%s","algorithm":"HmacSHA256"}' % SECRET.encode()
     assert SECRET not in json.dumps(shown(b"session-key", value)[1])
     hidden = connect.redact(value)

@@ -85,7 +85,7 @@ def numbered(pairs: list[Pair], *numbers: int) -> list[tuple[int, *Pair]]:
 @pytest.mark.parametrize(
     ("first", "most", "sizes"), [(1, 1, [1] * 6), (1, 3, [1, 2, 3]), (2, 3, [2, 3, 1]), (9, 9, [6])]
 )
-def test_texts_are_in_the_place_of_bytes(
+def test_texts_replace_bytes(
     first: int, most: int, sizes: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(decoded_values, "_FIRST_RECORDS", first)
@@ -99,7 +99,7 @@ def test_texts_are_in_the_place_of_bytes(
     assert rows_of(values_by(DECODER, secrets=True), chunk_of(PAIRS))[2][2] == b"hush!"
 
 
-def test_large_texts_are_in_chunks_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_texts_have_their_own_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decoded_values, "_MOST_TEXT", 20)
     sizes = [len(part) for part in values_by(DECODER).chunks(chunk_of(PAIRS))]
     assert sizes == [1, 3, 2]

@@ -49,7 +49,7 @@ def values(result: Result) -> list[Any]:
     return [row["value"] for row in rows if row["row"] == "record"]
 
 
-def test_answers(tmp_path: Path, decoder: str) -> None:
+def test_answers_of_the_decoder_are_shown(tmp_path: Path, decoder: str) -> None:
     data = tmp_path / "data"
     large = b"x" * 3_000_000
     topic(data, "mine", [(b"k", b"abc"), (None, b"leave"), (b"", b"bad"), (None, large)])
@@ -97,7 +97,7 @@ def test_parts_report_undecoded_values(tmp_path: Path, decoder: str) -> None:
     assert result.stderr.count("decoder-ended") == 1
 
 
-def test_a_decoder_that_is_not_there(tmp_path: Path) -> None:
+def test_missing_decoder_is_an_error(tmp_path: Path) -> None:
     data = tmp_path / "data"
     topic(data, "mine", [(None, b"a")])
     assert "No such file" in values(dump(data, "/no/such/program"))[0]["why"]

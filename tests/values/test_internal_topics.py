@@ -143,14 +143,14 @@ def test_members_keep_their_order(offsets: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", ["utf8", "hex", "base64"])
-def test_who_asks_for_bytes_gets_them(offsets: Path, mode: str) -> None:
+def test_bytes_option_shows_bytes(offsets: Path, mode: str) -> None:
     asked = dump("--bytes", mode, offsets)
     assert asked.stdout == dump("--bytes", mode, "--decode", "raw", offsets).stdout
     assert isinstance(pairs(asked)[0][0], str)
     assert pairs(dump("--bytes", mode, "--decode", "auto", offsets)) == SAID_PAIRS
 
 
-def test_raw_is_what_other_topics_have(offsets: Path) -> None:
+def test_raw_shows_internal_topics_like_others(offsets: Path) -> None:
     raw = dump("--decode", "raw", offsets).stdout.replace("__consumer_offsets", "orders")
     assert dump(offsets.rename(offsets.with_name("orders-0"))).stdout == raw
 
@@ -164,7 +164,7 @@ def test_a_table_shows_the_text_of_json(offsets: Path) -> None:
     assert '{"type":"offset_commit"' in hexed.stdout
 
 
-def test_a_table_is_brought_to_its_end(offsets: Path) -> None:
+def test_table_is_completed(offsets: Path) -> None:
     shown = dump("--format", "table", offsets, COLUMNS="50").stdout
     assert shown.splitlines()[-1].endswith("--wide shows all.")
 
@@ -183,7 +183,7 @@ def test_csv_is_raw_by_default(offsets: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["parquet", "arrow"])
-def test_columns_of_their_own(offsets: Path, tmp_path: Path, form: str) -> None:
+def test_decoded_fields_have_their_own_columns(offsets: Path, tmp_path: Path, form: str) -> None:
     before = partition(tmp_path, "orders-0", [(b"k", b"v")])
     after = partition(tmp_path, "orders-1", [(b"k", b"v")])
     output = tmp_path / f"out.{form}"
@@ -213,7 +213,7 @@ def test_columns_of_their_own(offsets: Path, tmp_path: Path, form: str) -> None:
         assert names["key"].to_pylist()[0] == COMMIT_KEY
 
 
-def test_part_files_have_them_too(offsets: Path, tmp_path: Path) -> None:
+def test_part_files_have_the_same_columns(offsets: Path, tmp_path: Path) -> None:
     output = f"{tmp_path / 'parts'}/"
     result = dump("--decode", "auto", "--format", "parquet", "-o", output, offsets)
     assert result.exit_code == 0, result.stderr
@@ -243,14 +243,14 @@ def test_control_records_have_their_types(tmp_path: Path) -> None:
         ("--format", "kafka"),
     ],
 )
-def test_where_there_is_nothing_to_decode(offsets: Path, options: tuple[str, ...]) -> None:
+def test_undecodable_records_are_shown_as_bytes(offsets: Path, options: tuple[str, ...]) -> None:
     result = dump("--decode", "auto", *options, offsets)
     assert result.exit_code == 2
     assert dump("--decode", "raw", *options, offsets).stdout == dump(*options, offsets).stdout
 
 
 @pytest.mark.parametrize("name", ["__consumer_offsets-0", "__cluster_metadata-0"])
-def test_a_record_larger_than_any_of_a_brokers(tmp_path: Path, name: str) -> None:
+def test_oversize_record_is_shown_as_bytes(tmp_path: Path, name: str) -> None:
     value = SCRAM + bytes(MOST_BYTES)
     result = dump(partition(tmp_path, name, [(None, value)]))
     ((key, shown),) = pairs(result)
@@ -261,7 +261,7 @@ def test_a_record_larger_than_any_of_a_brokers(tmp_path: Path, name: str) -> Non
         assert shown == value.decode("latin-1")
 
 
-def test_large_ones_are_written_whole(tmp_path: Path) -> None:
+def test_large_records_are_written_completely(tmp_path: Path) -> None:
     group = {"protocolType": "connect", "members": [{"memberId": "m" * 30_000}] * 4}
     value = b"\0\3" + message_bytes(message("GroupMetadataValue"), 3, group)
     key = b"\0\2" + message_bytes(message("GroupMetadataKey"), 0, {"group": "g"})
@@ -299,7 +299,7 @@ def test_numbers_outside_json(tmp_path: Path) -> None:
     assert [json.loads(one.as_py()) for one in pq.read_table(output)["value_json"]] == told
 
 
-def test_no_form_shows_a_secret(tmp_path: Path) -> None:
+def test_no_form_reveals_a_secret(tmp_path: Path) -> None:
     config = {"resourceType": 4, "name": "sasl.jaas.config", "value": "hush"}
     values = [SCRAM, SCRAM + b"hush", SCRAM[:-2], metadata("ConfigRecord", config)]
     directory = partition(tmp_path, "__cluster_metadata-0", [(None, value) for value in values])
@@ -339,7 +339,7 @@ def test_every_record_of_a_real_broker_is_shown(tmp_path: Path) -> None:
     assert ours == expected
 
 
-def test_a_bootstrap_file_has_records_of_cluster_metadata(tmp_path: Path) -> None:
+def test_bootstrap_file_has_cluster_metadata_records(tmp_path: Path) -> None:
     """Before 4.4 `kafka-storage format` put credentials there."""
     path = tmp_path / "bootstrap.checkpoint"
     path.write_bytes(builders.batch([builders.record(0, 0, None, SCRAM)]))
@@ -362,7 +362,7 @@ def decoded_rows(chunk: RecordChunk) -> bytes:
 
 
 @pytest.mark.fuzz
-def test_hostile_records_are_lines_of_json() -> None:
+def test_hostile_records_are_valid_json_lines() -> None:
     """Whatever is in a record, it is one line, no traceback, and no control characters."""
     rng = random.Random(5)
     names = [name for name, table in tables().items() if table.get("kind")]
@@ -398,7 +398,7 @@ def test_members_of_a_key() -> None:
 SAMPLES = Path(__file__).parents[2] / "sample-data/clean"
 
 
-def test_lines_of_the_kernel_are_those_of_the_encoder() -> None:
+def test_kernel_lines_match_the_encoder() -> None:
     """Decoded records are written by the kernel; the lines are those of rows, byte for byte."""
     seen = set()
     for path in sorted(SAMPLES.glob("*/*/__*")):

@@ -54,7 +54,7 @@ def text(value: str) -> bytes:
         ),
     ],
 )
-def test_mirror_maker(
+def test_mirror_maker_records_are_decoded(
     topic: str, key: bytes, value: bytes, type_: str, data: list[dict[str, Any]]
 ) -> None:
     decoder = of(topic)
@@ -88,7 +88,7 @@ def test_mirror_maker(
         (b"k" + pack(">qi", -1, 3), None),
     ],
 )
-def test_changelogs_of_streams(key: bytes, found: dict[str, Any] | None) -> None:
+def test_streams_changelogs_are_decoded(key: bytes, found: dict[str, Any] | None) -> None:
     decoder = of("app-store-changelog")
     shown = decoder.read_key(key)
     assert shown == key if found is None else shown["data"] == found

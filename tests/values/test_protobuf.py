@@ -62,7 +62,7 @@ MINUS = (1 << 64) - 1
         ("bytes", field(1, b"\0"), "AA=="),
     ],
 )
-def test_scalars(type_: str, data: bytes, value: Any) -> None:
+def test_scalars_are_decoded(type_: str, data: bytes, value: Any) -> None:
     found = read(f"{PROTO3} message M {{ {type_} x = 0x1; }}", data)
     assert found == {"x": value}
     assert type(found["x"]) is type(value)
@@ -70,7 +70,7 @@ def test_scalars(type_: str, data: bytes, value: Any) -> None:
     assert again == {"x": [value, value]}
 
 
-def test_only_fields_with_presence_are_shown_by_their_default() -> None:
+def test_defaults_are_omitted_for_fields_with_presence() -> None:
     data = (
         field(1, 0)
         + field(2, 0)
@@ -98,7 +98,7 @@ def test_enums_open_and_closed() -> None:
     assert read(enum + "repeated E x = 1; }", packed) == {"x": ["B"], "1": [7]}
 
 
-def test_a_oneof_has_its_last_field() -> None:
+def test_oneof_has_its_last_field() -> None:
     text = "message M { oneof o { int32 a = 1; M b = 2; string c = 3; } }"
     assert read(PROTO3 + text, field(1, 1) + field(3, b"x")) == {"c": "x"}
     assert read(PROTO3 + text, field(3, b"x") + field(2, field(1, 4))) == {"b": {"a": 4}}
@@ -110,7 +110,7 @@ def test_repeated_message_is_merged() -> None:
     assert read(PROTO3 + text, data) == {"m": {"n": [1, 2, 3], "k": 6}}
 
 
-def test_maps() -> None:
+def test_maps_are_decoded() -> None:
     text = """message M { map<string, M> m = 1; map<bool, int32> b = 2; map<int32, E> e = 3; }
       enum E { Z = 0; }"""
     entry = field(1, b"k") + field(2, field(2, field(1, 1) + field(2, 7)))
@@ -203,7 +203,7 @@ KNOWN = """message M { google.protobuf.Timestamp at = 1; google.protobuf.Duratio
         (field(8, field(1, b"u") + field(2, b"\0")), {"any": {"type_url": "u", "value": "AA=="}}),
     ],
 )
-def test_types_that_every_registry_knows(data: bytes, value: Any) -> None:
+def test_well_known_types_are_decoded(data: bytes, value: Any) -> None:
     assert read(PROTO3 + 'import "google/protobuf/any.proto";' + KNOWN, data) == value
 
 
@@ -231,7 +231,7 @@ def test_invalid_messages(data: bytes, why: str) -> None:
     assert caught.value.reason == why
 
 
-def test_messages_in_messages_are_bounded() -> None:
+def test_nesting_is_bounded() -> None:
     data = b""
     for _ in range(200):
         data = field(1, data)
@@ -267,7 +267,7 @@ def test_invalid_schemas(text: str) -> None:
         Files(text, [])
 
 
-def test_what_a_text_may_have_besides() -> None:
+def test_schema_text_may_contain_other_statements() -> None:
     text = """\ufeff// a comment
       syntax = 'proto3'; /* another { */ package p.q; import public "a.proto";
       option java_package = "x;y"; option (custom).opt = { a: 1 b { c: "}" } };

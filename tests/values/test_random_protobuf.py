@@ -229,7 +229,7 @@ def classes(directory: Path, files: dict[str, str]) -> Any:
     return message_factory.GetMessageClassesForFiles([file.name for file in made.file], pool)
 
 
-def test_random_messages_are_those_of_google(tmp_path: Path) -> None:
+def test_random_messages_match_google_protobuf(tmp_path: Path) -> None:
     messages = refused = mutated = compiled = 0
     for number in range(SCHEMAS):
         rng = random.Random(SEED * 100_000 + number)

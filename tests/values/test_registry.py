@@ -15,7 +15,7 @@ from kdump.values import decoder, decoders
 from kdump.values.decoder import Decoder
 
 
-def test_every_module_is_a_decoder_of_some_topics() -> None:
+def test_every_module_decodes_some_topics() -> None:
     names = sorted(module.name for module in pkgutil.iter_modules(decoders.__path__))
     modules = decoder._modules()
     assert [module.__name__.rpartition(".")[2] for module in modules] == names
@@ -44,7 +44,7 @@ def test_first_matching_module_decodes_a_topic(monkeypatch: pytest.MonkeyPatch) 
         assert found == (None if number is None else modules[number].decoder(topic))
 
 
-def test_it_finds_them_in_a_zip(tmp_path: Path) -> None:
+def test_decoders_are_found_in_a_zip(tmp_path: Path) -> None:
     root = Path(kdump.__file__).parent
     with zipfile.ZipFile(tmp_path / "kdump.zip", "w") as file:
         for path in sorted((*root.rglob("*.py"), *root.rglob("*.json"))):

@@ -25,7 +25,7 @@ def delete_subject(subject: str, version: int) -> tuple[bytes, bytes]:
     return json.dumps(key).encode(), json.dumps({"subject": subject, "version": version}).encode()
 
 
-def test_a_subject_that_is_deleted_keeps_the_versions_above() -> None:
+def test_deleted_subject_keeps_the_versions_above() -> None:
     registry = replayed(
         schema_record("a", 1, 5, "int"),
         schema_record("a", 2, 6, "long"),
@@ -39,7 +39,7 @@ def test_a_subject_that_is_deleted_keeps_the_versions_above() -> None:
     assert registry.latest("other") is None
 
 
-def test_a_version_that_was_born_again_leaves_the_first_with_its_id() -> None:
+def test_recreated_version_keeps_the_first_id() -> None:
     registry = replayed(
         schema_record("a", 1, 5, "int"),
         schema_record("a", 1, 5, "int", deleted=True),
@@ -53,7 +53,7 @@ def test_a_version_that_was_born_again_leaves_the_first_with_its_id() -> None:
     assert referred.id == 9
 
 
-def test_the_same_record_again_changes_only_whether_it_is_deleted() -> None:
+def test_repeated_record_changes_only_the_deletion() -> None:
     registry = replayed(
         schema_record("a", 1, 5, "int"), schema_record("a", 1, 5, "int", deleted=True)
     )
@@ -108,7 +108,7 @@ def test_subjects_of_a_context() -> None:
     assert [plain_subject(one) for one in ("a", ":.blue:a:b")] == ["a", "a:b"]
 
 
-def test_which_subject_of_an_id_wrote_a_topic() -> None:
+def test_subject_of_a_topic_is_chosen_for_an_id() -> None:
     def of(*subjects: str) -> list[Schema]:
         return [Schema(subject, 1, 7, "avro", "int") for subject in subjects]
 

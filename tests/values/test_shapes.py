@@ -93,7 +93,7 @@ def test_json_schema() -> None:
     )
 
 
-def test_the_topics_of_subjects() -> None:
+def test_subjects_have_their_topics() -> None:
     found = shapes(
         schema_record("a-b-key", 1, 1, '"int"'),
         schema_record("a-n.R", 1, 2, record(("x", "int"))),
@@ -105,7 +105,7 @@ def test_the_topics_of_subjects() -> None:
     assert found.keys() == {("a-b", "key"), ("a", "value"), ("c", "value"), ("lost", "value")}
 
 
-def test_what_would_be_endless_is_text() -> None:
+def test_endless_schemas_become_text() -> None:
     deep: Any = "int"
     for _ in range(100):
         deep = {"type": "array", "items": deep}

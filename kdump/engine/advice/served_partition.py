@@ -162,10 +162,10 @@ class ServedPartition:
                 return found.position if path == self._logs[number][1] else None
         except BrokerError:
             pass
-        self._gone = self._find_gone(offset)
+        self._gone = self._find_unserved(offset)
         return None
 
-    def _find_gone(self, offset: int) -> int | None:
+    def _find_unserved(self, offset: int) -> int | None:
         """Say from where on nothing is served, if a fetch that led nowhere lay there."""
         try:
             end = None if self._running else self._view.log_end

@@ -69,7 +69,7 @@ def check_checkpoints(
             found[checkpoint] = offsets
             yield from _stale_entries(directory, path, offsets)
             if checkpoint in _COMPLETE:
-                yield from _find_left_out(path, offsets, facts)
+                yield from _find_unlisted(path, offsets, facts)
     yield from _find_missing(directory, found)
     clean = was_stopped_cleanly(directory)
     for one in facts:
@@ -102,7 +102,7 @@ def _stale_entries(directory: LogDir, path: str, offsets: Offsets) -> Iterator[F
         )
 
 
-def _find_left_out(
+def _find_unlisted(
     path: str, offsets: Offsets, facts: Sequence[PartitionFacts]
 ) -> Iterator[Finding]:
     missing = [(one.topic, one.partition) for one in facts]

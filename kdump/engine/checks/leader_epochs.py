@@ -62,7 +62,7 @@ class LeaderEpochs(Check):
         found = [span for span in self._log.spans if span.epoch != NO_EPOCH]
         for span, after in zip_longest(found, found[1:]):
             before = spans[-1] if spans else None
-            if _is_odd(span, before, after, checkpoint):
+            if _is_implausible(span, before, after, checkpoint):
                 yield Conditional(wrong_epoch_finding(span, before, after), _rests_on(span))
             elif before is not None and before.epoch == span.epoch:
                 spans[-1] = before.join(span)
@@ -172,7 +172,9 @@ class _Checkpoint:
         return self.entries[slot] if slot >= 0 else None
 
 
-def _is_odd(span: Span, before: Span | None, after: Span | None, checkpoint: _Checkpoint) -> bool:
+def _is_implausible(
+    span: Span, before: Span | None, after: Span | None, checkpoint: _Checkpoint
+) -> bool:
     """Whether one batch's epoch cannot be its own: its neighbours, or the checkpoint, say so."""
     epoch = span.epoch
     if epoch < NO_EPOCH:

@@ -219,7 +219,7 @@ def _elect(
         isr=list(known.isr) or None,
         elr=list(known.elr) or None,
         voters_count=(len(known.assigned) or None) if rule == _BY_RAFT else None,
-        voters_here=_voters_here(candidates, known) if rule == _BY_RAFT else None,
+        voters_here=_count_voters(candidates, known) if rule == _BY_RAFT else None,
         at_stake=worst > 0,
         choices=choices,
         advice="",
@@ -254,7 +254,7 @@ def _is_voter(one: Candidate, known: Registration) -> bool | None:
     return one.node in known.assigned and directory_id in (None, one.directory_id)
 
 
-def _voters_here(candidates: Sequence[Candidate], known: Registration) -> int | None:
+def _count_voters(candidates: Sequence[Candidate], known: Registration) -> int | None:
     return sum(map(bool, (_is_voter(one, known) for one in candidates))) or None
 
 

@@ -98,7 +98,7 @@ class _Partition:
         if names is None or not self._options.selection.admits(names.topic, names.partition):
             return None
         before, now = _offset(change.before), _offset(change.now)
-        if self._options.backwards and not self._goes_back(change.key, before, now):
+        if self._options.backwards and not self._is_rewind(change.key, before, now):
             return None
         if not self._options.is_of_time(change.at_ms):
             return None
@@ -111,7 +111,7 @@ class _Partition:
             partition=self._item.partition,
         )
 
-    def _goes_back(self, key: bytes, before: int | None, now: int | None) -> bool:
+    def _is_rewind(self, key: bytes, before: int | None, now: int | None) -> bool:
         """Whether an offset is lower than the one before, be it that this one was removed first."""
         if now is None:
             if before is not None:

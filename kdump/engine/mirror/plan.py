@@ -88,7 +88,7 @@ def plan(source: str, target: str, options: MirrorOptions, planned: Plan) -> Ite
     alias = options.alias or _only_alias(topic for topic, _ in there)
     topics = {topic for topic, _ in there}
     for (topic, number), one in sorted(here.items()):
-        name = None if _is_internal(topic) else _name_there(topic, topics, alias)
+        name = None if _is_internal(topic) else _target_name(topic, topics, alias)
         if name is None or not options.selection.admits(topic, number):
             continue
         mirror = there.get((name, number))
@@ -127,7 +127,7 @@ def _is_internal(topic: str) -> bool:
     return any(fnmatchcase(topic, pattern) for pattern in _INTERNAL)
 
 
-def _name_there(topic: str, there: set[str], alias: str | None) -> str | None:
+def _target_name(topic: str, there: set[str], alias: str | None) -> str | None:
     """Return the name that a topic has at the target, None where it has no mirror there."""
     if alias is not None and f"{alias}.{topic}" in there:
         return f"{alias}.{topic}"

@@ -119,7 +119,7 @@ def verdict(row: Recovery) -> Finding | None:
         records = "1 record" if lost == 1 else f"{lost:,} records"
         message = f"The next start loses {records}{where}: {row.reason}."
         return _start_finding("start-loses-records", row, message)
-    if _begins_anew(row):
+    if _is_recreated(row):
         message = (
             "The next start begins again at offset 0, although the log ends at "
             f"{row.log_end_before:,}: {row.reason}."
@@ -128,7 +128,7 @@ def verdict(row: Recovery) -> Finding | None:
     return None
 
 
-def _begins_anew(row: Recovery) -> bool:
+def _is_recreated(row: Recovery) -> bool:
     """Whether a partition that the cluster knows is set aside, in a directory of KRaft's.
 
     An older directory lacks what would tell, and no broker that sets anything aside starts on it.

@@ -58,7 +58,7 @@ class EpochWatch:
         """Look at the epochs of some batches; most have the same."""
         for epoch, start, stop in runs_of_epochs(batches):
             for row in range(start, stop):
-                if epoch == NO_EPOCH or self._goes_on(epoch):
+                if epoch == NO_EPOCH or self._continues(epoch):
                     break  # so does the rest of the run
                 if not batches.has_leader_epoch(row):
                     continue
@@ -74,7 +74,7 @@ class EpochWatch:
                 )
                 yield from self._next(batch)
 
-    def _goes_on(self, epoch: int) -> bool:
+    def _continues(self, epoch: int) -> bool:
         """Whether nothing waits for the batch behind it, and the epoch is the last one's."""
         return self._held is None and self._before is not None and epoch == self._before.epoch
 

@@ -230,11 +230,11 @@ class ContentSearch:
         """Return the rows that match, of some (those that hold `part`) or (None) of all."""
         candidates = range(records.count) if rows is None else rows
         if self._is_free and self.part is None:
-            begins = frozenset(self._where_it_begins(data, records))
+            begins = frozenset(self._match_rows(data, records))
             candidates = [row for row in candidates if row in begins]
         return [row for row in candidates if self._matches(data, records, row)]
 
-    def _where_it_begins(self, data: Data, records: DecodedRecords) -> Iterator[int]:
+    def _match_rows(self, data: Data, records: DecodedRecords) -> Iterator[int]:
         """Yield the rows in which a match over the block begins, in order."""
         search, positions = self._pattern.search, records.positions
         last = records.count - 1

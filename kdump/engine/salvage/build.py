@@ -134,9 +134,9 @@ class DataDirectory:
             self._new.rename()
 
 
-def write_beside(out: str, files: dict[str, bytes]) -> None:
+def write_alongside(out: str, files: dict[str, bytes]) -> None:
     """Write files beside the place of the result, each named for it with an ending."""
-    _refuse_beside(out)
+    _refuse_foreign(out)
     folder, name = os.path.split(os.path.abspath(out))
     with path_errors(folder):
         fd = open_directory(folder)
@@ -148,7 +148,7 @@ def write_beside(out: str, files: dict[str, bytes]) -> None:
             os.close(fd)
 
 
-def _refuse_beside(out: str) -> None:
+def _refuse_foreign(out: str) -> None:
     """Refuse to replace a file beside the result that is not of an earlier salvage."""
     for ending, begin in _BESIDE.items():
         path = os.path.abspath(out) + ending
@@ -166,7 +166,7 @@ def refuse(out: str, sources: list[str]) -> None:
     if not os.path.isdir(parent):
         raise PathError(parent, "does not exist: create it first")
     refuse_among_evidence(out, "--out")
-    _refuse_beside(out)
+    _refuse_foreign(out)
     for directory in (out, parent):
         refusals.refuse_locked(directory)
     for source in sources:

@@ -16,7 +16,7 @@ from kdump.engine.salvage.build import (
     PAGE_ENDING,
     DataDirectory,
     file_sum,
-    write_beside,
+    write_alongside,
 )
 from kdump.errors import KdumpError, PathError
 from kdump.findings.escape import escape_json, name_text
@@ -80,7 +80,7 @@ def write(
     text = escape_json(json.dumps(content, indent=1, ensure_ascii=False))
     data = text.encode("utf-8", "backslashreplace") + b"\n"
     page = "\n".join(_page(content)).encode("utf-8", "backslashreplace") + b"\n"
-    write_beside(built.out, {JSON_ENDING: data, PAGE_ENDING: page})
+    write_alongside(built.out, {JSON_ENDING: data, PAGE_ENDING: page})
 
 
 def _range(first: int | None, last: int | None) -> str:

@@ -46,7 +46,7 @@ class OpenCopies(NamedTuple):
         options = self.options._replace(to_offset=None) if to_end else self.options
         return Merge(self.copies, self.history, options)
 
-    def refuse_gone(self) -> None:
+    def refuse_deleted(self) -> None:
         """Raise where a log that was planned was deleted before it was read."""
         for copy in self.copies:
             for path in copy.gone:
@@ -81,7 +81,7 @@ def open_copies(
         topic = options.names.get(item.topic or "", item.topic)
         history = settle(copies, options.prefer)
         opened = OpenCopies(item, topic, copies, history, topic_id, options)
-        opened.refuse_gone()
+        opened.refuse_deleted()
     except BaseException:
         for copy in copies:
             copy.close()

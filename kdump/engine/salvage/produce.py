@@ -303,7 +303,7 @@ def _prepare(opened: OpenCopies, state: State | None) -> _Preparation:
         found.take(taken)
         if opened.options.to_offset is None:
             visible.watch(taken)
-    opened.refuse_gone()
+    opened.refuse_deleted()
     row = row_of(opened, merged, found)
     visible.lost = merged.lost
     if opened.options.to_offset is not None:

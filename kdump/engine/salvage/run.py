@@ -200,7 +200,7 @@ def _partition(
                 found.take(taken)
                 if log is not None:
                     log.take(taken)
-            opened.refuse_gone()
+            opened.refuse_deleted()
             if built is not None and log is not None:
                 start = merged.start if options.from_offset is not None else 0
                 if found.first is None:

@@ -101,7 +101,7 @@ class Clocks:
         self.common = next(others, common) if common in was_set else common
         left = [pair for pair in contradict if not pair & was_set]
         self._bound_steady(spans, [{one} for one in was_set] + left)
-        is_told = not was_set or (was_set < self.brokers and self._tell_eras())
+        is_told = not was_set or (was_set < self.brokers and self._bound_eras())
         if not is_told or (left and len(self.brokers) > 2):  # nothing says which clocks were set
             self._was_set = self.brokers - self._fixed.keys()
             self.common, self._order = common, LogOrder()
@@ -140,7 +140,7 @@ class Clocks:
                     break
         return closer
 
-    def _tell_eras(self) -> bool:
+    def _bound_eras(self) -> bool:
         """Say of each clock that was set when that was; return whether no other must have been."""
         ties = [tie for found in self._records.values() for tie in found]
         for tie in ties:

@@ -171,7 +171,7 @@ def _rows(logs: _Logs, states: _States, options: TransactionOptions) -> Iterator
             of_nobody.setdefault(said.producer_id, []).append(one)
     for transaction, partition in states.found:
         opened = of_id.get(transaction.transactional_id, [])
-        if _is_asked_for(transaction, opened, options):
+        if _is_selected(transaction, opened, options):
             verdict = judge(transaction, opened, known)
             yield _row(transaction, partition, opened, verdict)
     if options.transactional_id is None:
@@ -237,7 +237,7 @@ def _as_of_ms(logs: _Logs, states: _States, options: TransactionOptions, *, is_l
     return by_brokers if by_brokers >= 0 else logs.newest_ms
 
 
-def _is_asked_for(
+def _is_selected(
     transaction: Transaction, opened: list[OpenInPartition], options: TransactionOptions
 ) -> bool:
     if options.open_only and not (opened or transaction.is_unfinished or transaction.problem):

@@ -60,7 +60,7 @@ class Predictor(NamedTuple):
 
     def partition(self, target: Target) -> Recovery:
         """Predict the start for one partition."""
-        foretold = partial(self._foretold, target, self._cluster(target))
+        foretold = partial(self._predict, target, self._cluster(target))
         row = foretold()
         if verdict(row) is None or not lock.is_held_around(target.path):
             return row
@@ -76,7 +76,7 @@ class Predictor(NamedTuple):
         doubt = "the broker wrote to it during each of several attempts"
         return unknown_recovery(target, doubt)
 
-    def _foretold(self, target: Target, cluster: ClusterState | None) -> Recovery:
+    def _predict(self, target: Target, cluster: ClusterState | None) -> Recovery:
         start = partial(predict_partition, target, settings=self.settings, cluster=cluster)
 
         def foretold(broker: Version) -> Recovery:

@@ -128,7 +128,7 @@ class _PartitionCheck:
         )
         if inside:
             message += f" Objects of this range exist, such as those of segment {inside[0]}."
-        return self._say("remote-gap", None, of.objects.folder, message, offset=first)
+        return self._make_finding("remote-gap", None, of.objects.folder, message, offset=first)
 
     def _find_overlapped(self, known: dict[str, RemoteSegment]) -> dict[str, RemoteSegment]:
         """Return the finished segments that overlap others, each with one of those.
@@ -191,7 +191,7 @@ class _PartitionCheck:
                 code, verdict = "remote-object-differs", UNDECODABLE
                 why = f"The segment cannot be decoded: {objects.failed[segment_id]}."
         if code:
-            yield self._say(code, base, path, why or CATALOGUE[code].sentence, offset=base)
+            yield self._make_finding(code, base, path, why or CATALOGUE[code].sentence, offset=base)
         if verdict == WHOLE and segment is None and found is not None:
             verdict = self._judge_unknown(base, segment_id, {}, size)
         elif self._options.deep and segment is not None and found is not None and not code:
@@ -220,7 +220,7 @@ class _PartitionCheck:
             why = "was deleted according to the metadata" if deleted else "is in no metadata record"
             at = next(iter(paths), of.objects.folder)
             self._findings.append(
-                self._say(
+                self._make_finding(
                     "remote-orphan",
                     base,
                     at,
@@ -233,7 +233,7 @@ class _PartitionCheck:
 
     def _overlap(self, segment: RemoteSegment, other: RemoteSegment) -> str:
         self._findings.append(
-            self._say(
+            self._make_finding(
                 "remote-overlap",
                 segment.start_offset,
                 self._path(segment, Kind.LOG),
@@ -290,7 +290,7 @@ class _PartitionCheck:
             f"The {kind.value} object of segment {segment.segment_id}, offsets "
             f"{segment.start_offset:,} to {segment.end_offset:,}, is missing{others}. {effect}."
         )
-        return self._say(
+        return self._make_finding(
             "remote-missing",
             segment.start_offset,
             self._path(segment, kind),
@@ -324,7 +324,7 @@ class _PartitionCheck:
             )
         if self._is_local(segment):
             words = f"No effect while the local log also has these records. After that: {words}"
-        return self._say(
+        return self._make_finding(
             "remote-object-size",
             segment.start_offset,
             path,
@@ -422,10 +422,12 @@ class _PartitionCheck:
 
     def _add(self, code: str, segment: RemoteSegment, path: str, message: str) -> None:
         self._findings.append(
-            self._say(code, segment.start_offset, path, message, offset=segment.start_offset)
+            self._make_finding(
+                code, segment.start_offset, path, message, offset=segment.start_offset
+            )
         )
 
-    def _say(
+    def _make_finding(
         self, code: str, segment: int | None, path: str, message: str, **about: Any
     ) -> Finding:
         of = self._of

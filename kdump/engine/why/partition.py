@@ -262,7 +262,7 @@ def judge(item: Item, pace: Pace, *, options: WhyOptions, topics: TopicSettings)
             directory = item.directory
             why = str(row.retired)
             retired = RetiredDirectory(
-                directory, item.path, why, space.freed_bytes, _is_held(directory)
+                directory, item.path, why, space.freed_bytes, _is_in_use(directory)
             )
         judged = ItemVerdict((row,), retired=retired)
     pace(item.size_bytes)
@@ -366,7 +366,7 @@ def _partition(item: Item, options: WhyOptions, topics: TopicSettings) -> ItemVe
         known = topics.find_topic(item.path, item.topic)
         free = freeable(item.topic, item.partition, judged, freed, known, broker, around)
         if space.deleted_bytes:
-            going = DeletedFiles(around, space.deleted_bytes, _is_held(around))
+            going = DeletedFiles(around, space.deleted_bytes, _is_in_use(around))
     return ItemVerdict(all_rows, free, going=going, findings=compaction.findings)
 
 
@@ -384,7 +384,7 @@ def sum_pinned(rows: Iterable[SegmentFate]) -> Iterable[PinnedSegments]:
     return found.values()
 
 
-def _is_held(directory: str) -> bool:
+def _is_in_use(directory: str) -> bool:
     """Whether a broker runs on a data directory, or may."""
     return lock.is_held(directory) is not False
 

@@ -111,7 +111,7 @@ class Workers(NamedTuple):
         """Do the step for each item."""
         jobs = min(self.jobs, len(items))
         if jobs <= 1:
-            return _run_here(items, step, self.bytes_per_second, progress)
+            return _run_in_process(items, step, self.bytes_per_second, progress)
         return _run_workers(items, step, jobs, self.bytes_per_second, progress)
 
 
@@ -119,7 +119,7 @@ class Workers(NamedTuple):
 ONE_BY_ONE = Workers()
 
 
-def _run_here(
+def _run_in_process(
     items: Sequence[ItemType],
     step: Step[ItemType, ResultType],
     bytes_per_second: int | None,

@@ -17,7 +17,7 @@ _BUILT = ("create", "created", "rebuild", "rebuilt")
 _TOLD = {"topic": "topic", "broker": "broker", "broker-default": "cluster"}
 
 
-def _reindex_why(row: Reindex) -> str:
+def _reason_text(row: Reindex) -> str:
     why, difference = row.reason, row.first_difference
     if difference is not None and row.action != "refuse":
         before, after = _entry(difference["before"]), _entry(difference["after"])
@@ -44,7 +44,7 @@ _REINDEX: tuple[Column[Reindex], ...] = (
     number("rebuilt", "entries_after"),
     amount("to read", _to_read, 1),
     Column("action", lambda row: row.action),
-    folding_column("why", _reindex_why, 24)._replace(echoes=True),
+    folding_column("why", _reason_text, 24)._replace(echoes=True),
 )
 TABLES: Tables = {Reindex: _REINDEX}
 TITLES = {Reindex: release_title}

@@ -50,7 +50,7 @@ class Schema:
             self._guid = made.digest()
         return self._guid
 
-    def is_said_to_be(self, guid: bytes) -> None:
+    def set_guid(self, guid: bytes) -> None:
         """Take the GUID that the record has."""
         self._guid = guid
 
@@ -155,7 +155,7 @@ class Registry:
         if value.get("md5") is not None:
             guid = a2b_base64(value["md5"])
             if len(guid) == 16:
-                made.is_said_to_be(guid)
+                made.set_guid(guid)
         made.extras = tuple(
             json.dumps(value[name], separators=(",", ":"))
             for name in ("metadata", "ruleSet")

@@ -45,7 +45,7 @@ def wrappers(count: int) -> bytes:
     )
 
 
-def test_stored_as_it_is_with_the_next_offsets(tmp_path: Path) -> None:
+def test_batches_are_stored_with_the_next_offsets(tmp_path: Path) -> None:
     row = run(OLD, plain(), "--broker-version", "2.8", "--explain")
     assert (row["first_offset"], row["last_offset"], row["rewritten"]) == (360, 361, False)
     assert row["batches"] == [
@@ -78,7 +78,7 @@ def test_several_wrappers_are_packed_into_one_that_may_be_too_large() -> None:
     assert run(OLD, wrappers(1), "--broker-version", "4.0", status=4)["error"] == "INVALID_RECORD"
 
 
-def test_limits_of_timestamps_by_release() -> None:
+def test_timestamp_limits_depend_on_the_release() -> None:
     late = plain(base_timestamp=NOW_MS + 2 * 3_600_000)
     assert run(OLD, late, "--broker-version", "3.9")["accepted"]
     row = run(OLD, late, "--broker-version", "4.0", status=4)
@@ -106,7 +106,7 @@ def test_limits_of_timestamps_by_release() -> None:
         (bytes(30), "CORRUPT_MESSAGE"),
     ],
 )
-def test_refused_by_name(data: bytes, error: str) -> None:
+def test_refused_appends_name_the_error(data: bytes, error: str) -> None:
     compacted = "--topic-config", "cleanup.policy=compact"
     row = run(OLD, data, "--broker-version", "4.4", *compacted, status=4)
     assert row["error"] == error
@@ -114,7 +114,7 @@ def test_refused_by_name(data: bytes, error: str) -> None:
     assert row["batches"] is None
 
 
-def test_producers_on_the_disk(tmp_path: Path) -> None:
+def test_producer_state_on_disk_is_checked(tmp_path: Path) -> None:
     partition = tmp_path / "orders-0"
     partition.mkdir()
     known = {"producer_id": 7, "producer_epoch": 3}
@@ -152,7 +152,7 @@ def test_producers_on_the_disk(tmp_path: Path) -> None:
     assert error(plain(base_sequence=1, attributes=b.TRANSACTIONAL, **other)) is None
 
 
-def test_followers_keep_offsets_that_rise() -> None:
+def test_followers_keep_rising_offsets() -> None:
     def follower(data: bytes, status: int = 0) -> dict[str, Any]:
         return run(OLD, data, "--broker-version", "2.8", "--follower", status=status)
 
@@ -210,7 +210,7 @@ def test_tables_and_wrong_usage(tmp_path: Path) -> None:
         assert said in done.output
 
 
-def test_each_request_of_a_capture_is_answered(tmp_path: Path) -> None:
+def test_each_request_of_a_capture_has_an_answer(tmp_path: Path) -> None:
     """Each by itself, for the partitions under the paths; the row says by which frame it came.
 
     The form of the capture makes no difference: of packets, of frames, compressed, standard input.
@@ -250,7 +250,7 @@ def forms(data: bytes) -> list[bytes]:
     return [*map(gzip.compress, (data, frames)), zstandard.compress(data), frames]
 
 
-def test_captures_that_end_early(tmp_path: Path) -> None:
+def test_truncated_captures_are_reported(tmp_path: Path) -> None:
     """What comes before is answered; one line, or one finding with its position, says the rest."""
     partition = tmp_path / "orders-0"
     shutil.copytree(OLD, partition)

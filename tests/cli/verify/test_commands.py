@@ -34,7 +34,7 @@ def test_printed_commands_run(data: Path) -> None:
             assert f"position {len(log(0)) // 5:,} " in result.stdout
 
 
-def test_a_plan_has_one_line_for_a_partition(data: Path) -> None:
+def test_plan_has_one_line_for_each_partition(data: Path) -> None:
     break_batch(data)
     for base in (0, 10):
         path = data / "orders-0" / f"{base:020}.log"
@@ -57,13 +57,13 @@ def test_a_plan_has_one_line_for_a_partition(data: Path) -> None:
     assert len(told) == 5
 
 
-def test_a_plan_without_damage_is_empty(data: Path) -> None:
+def test_plan_without_damage_is_empty(data: Path) -> None:
     result = run("--format", "reset-csv", data)
     assert (result.exit_code, result.stdout) == (0, "")
     assert result.stderr.startswith("kdump: nothing to reset")
 
 
-def test_the_command_for_a_plan_writes_it(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_printed_plan_command_writes_the_plan(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kdump.output.damage_plan.SPELLED", 1)
     break_batch(data)
     shutil.copytree(data / "orders-1", data / "orders-2")
@@ -80,7 +80,7 @@ def test_the_command_for_a_plan_writes_it(data: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("case", ["killed", "clean"])
-def test_commands_for_real_damage_show_it(case: str) -> None:
+def test_commands_for_real_damage_show_the_damage(case: str) -> None:
     """Each command does what is promised: it shows the place, or plans to mend the file."""
     directory = corpus.corpus(f"modern/recovery/{case}/before")
     shown: set[str] = set()
@@ -99,7 +99,7 @@ def test_commands_for_real_damage_show_it(case: str) -> None:
     assert shown == {"dump --hex", "dump --batches", "dump --entries", "reindex --only"}
 
 
-def test_24_damages_of_a_broker_fit_120_lines(tmp_path: Path) -> None:
+def test_report_of_24_broker_damages_fits_120_lines(tmp_path: Path) -> None:
     sample = Path(__file__).parents[3] / "sample-data/clean/4.1.1"
     shutil.copytree(sample, tmp_path / "node")
     logs = [
@@ -120,7 +120,7 @@ def test_24_damages_of_a_broker_fit_120_lines(tmp_path: Path) -> None:
     assert sum(line.startswith("DAMAGE") for line in every) == 24
 
 
-def test_a_tier_that_is_not_there_is_wrong_usage(tmp_path: Path) -> None:
+def test_missing_tier_is_wrong_usage(tmp_path: Path) -> None:
     result = CliRunner().invoke(cli, ["verify", "--tier", str(tmp_path / "none"), str(tmp_path)])
     assert result.exit_code == 2
     assert "is not a directory" in result.stderr

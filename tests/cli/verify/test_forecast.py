@@ -45,7 +45,7 @@ def test_refused_broker_start_is_a_separate_row(data: Path) -> None:
     assert (refusal["outcome"], refusal["path"]) == ("refuses-to-start", str(data))
 
 
-def test_a_forecast_that_loses_records_fails_and_sums_up(data: Path) -> None:
+def test_predicted_loss_fails_and_is_summed_up(data: Path) -> None:
     broken = data / "orders-1" / f"{20:020}.log"
     broken.write_bytes(broken.read_bytes()[:-9])
     assert predict("--fail-on", "never", data).exit_code == 0
@@ -105,7 +105,7 @@ def test_missing_settings_are_reported(node: Node) -> None:
 
 
 @pytest.mark.parametrize("named", ["kafka-1", "."])
-def test_copy_of_a_data_directory_is_found_by_any_name(
+def test_copied_data_directory_may_have_any_name(
     named: str, node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A name like a partition's, or none, does not make it the directory of the settings."""
@@ -116,7 +116,7 @@ def test_copy_of_a_data_directory_is_found_by_any_name(
     assert next(row["outcome"] for row in found if row["row"] == "node-start") == "starts"
 
 
-def test_an_emptied_volume_has_its_row_though_it_has_no_partition(node: Node) -> None:
+def test_emptied_volume_has_a_row(node: Node) -> None:
     shutil.rmtree(node.first)
     node.first.mkdir()
     result = predict("--server-properties", node.server_properties, node.first)
@@ -125,7 +125,7 @@ def test_an_emptied_volume_has_its_row_though_it_has_no_partition(node: Node) ->
     assert result.exit_code in (1, 3)
 
 
-def test_rights_are_those_of_the_user_that_is_named(node: Node) -> None:
+def test_permissions_are_checked_for_the_given_user(node: Node) -> None:
     (node.first / "meta.properties").chmod(0o600)
     asked = ("--server-properties", node.server_properties)
     assert predict(*asked, "--as-user", os.getuid()).exit_code == 0

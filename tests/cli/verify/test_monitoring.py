@@ -7,7 +7,7 @@ import pytest
 from verify_command import break_batch, break_index, names_in, run
 
 
-def test_textfile(data: Path, tmp_path: Path) -> None:
+def test_textfile_is_written(data: Path, tmp_path: Path) -> None:
     target = tmp_path / "kdump.prom"
     run("--textfile", target, data)
     first = target.read_text()
@@ -22,7 +22,7 @@ def test_textfile(data: Path, tmp_path: Path) -> None:
     assert names_in(tmp_path) == {"data", "kdump.prom"}
 
 
-def test_a_textfile_that_cannot_be_written_is_1(data: Path, tmp_path: Path) -> None:
+def test_unwritable_textfile_exits_with_1(data: Path, tmp_path: Path) -> None:
     assert run("--textfile", tmp_path / "no" / "x.prom", data).exit_code == 1
 
 
@@ -30,7 +30,9 @@ def test_a_textfile_that_cannot_be_written_is_1(data: Path, tmp_path: Path) -> N
     ("broken", "status", "word"),
     [((), 0, "OK"), ((break_index,), 1, "WARNING"), ((break_index, break_batch), 2, "CRITICAL")],
 )
-def test_nagios(data: Path, broken: tuple[Any, ...], status: int, word: str) -> None:
+def test_nagios_prints_one_line(
+    data: Path, broken: tuple[Any, ...], status: int, word: str
+) -> None:
     for each in broken:
         each(data)
     result = run("--nagios", "-q", data)
@@ -44,14 +46,14 @@ def test_nagios(data: Path, broken: tuple[Any, ...], status: int, word: str) -> 
 @pytest.mark.parametrize(
     ("fail_on", "status"), [("never", 0), ("damage", 0), ("rebuild", 1), ("note", 1)]
 )
-def test_nagios_keeps_to_fail_on(data: Path, fail_on: str, status: int) -> None:
+def test_nagios_respects_fail_on(data: Path, fail_on: str, status: int) -> None:
     break_index(data)
     assert run("--nagios", "--fail-on", fail_on, data).exit_code == status
     break_batch(data)
     assert run("--nagios", "--fail-on", fail_on, data).exit_code == (0 if fail_on == "never" else 2)
 
 
-def test_nagios_and_a_textfile_that_cannot_be_written(data: Path, tmp_path: Path) -> None:
+def test_nagios_reports_an_unwritable_textfile(data: Path, tmp_path: Path) -> None:
     result = run("--nagios", "--textfile", tmp_path / "no" / "x.prom", data)
     assert result.exit_code == 3
     assert result.stdout.startswith("KDUMP UNKNOWN - ")

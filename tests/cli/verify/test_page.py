@@ -27,7 +27,9 @@ def damaged(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
-def test_24_damages_fit_120_lines(damaged: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_report_of_24_damages_fits_120_lines(
+    damaged: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     lines = run("--deep", "--format", "table", damaged).stdout.splitlines()
     assert len(lines) <= 120

@@ -9,7 +9,7 @@ import pytest
 from verify_command import TIME, break_batch, names_in, rows, run
 
 
-def test_slices_together_are_everything(data: Path) -> None:
+def test_slices_add_up_to_the_whole(data: Path) -> None:
     break_batch(data)
     slices = [rows(run("--subset", f"{number}/3", data)) for number in (1, 2, 3)]
     assert sum(each[-1]["segments"] for each in slices) == 6
@@ -17,7 +17,7 @@ def test_slices_together_are_everything(data: Path) -> None:
     assert [row.get("code") for each in slices for row in each[:-1]] == ["crc-mismatch", None]
 
 
-def test_a_slice_is_always_the_same(data: Path) -> None:
+def test_slice_is_always_the_same(data: Path) -> None:
     before = rows(run("--subset", "1/3", data))[-1]["segments"]
     shutil.move(data / "orders-0", data.with_name("orders-0"))
     after = [rows(run("--subset", "1/3", path))[-1] for path in (data, data.with_name("orders-0"))]
@@ -35,7 +35,7 @@ def test_exhausted_time_limit_is_summarized_without_an_error(data: Path) -> None
     assert summary["unchecked"] == 6
 
 
-def test_a_batch_over_the_limit_is_a_note_and_not_checked(data: Path) -> None:
+def test_batch_over_the_limit_is_a_note(data: Path) -> None:
     packed = builders.batch(
         [builders.record(n, 0, b"k", b"v" * 5000) for n in range(2)],
         attributes=1,
@@ -85,7 +85,7 @@ def test_unreadable_state_file_is_reported_and_replaced(data: Path, tmp_path: Pa
 
 
 @pytest.mark.parametrize("option", ["--state", "--textfile"])
-def test_nothing_is_written_into_a_directory_that_is_read(data: Path, option: str) -> None:
+def test_verified_directory_is_not_written_to(data: Path, option: str) -> None:
     before = sorted(data.rglob("*"))
     assert run(option, data / "file", data).exit_code == 2
     assert sorted(data.rglob("*")) == before

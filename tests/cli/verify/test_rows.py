@@ -52,12 +52,12 @@ def test_findings_are_results_and_the_summary_is_last(data: Path) -> None:
 @pytest.mark.parametrize(
     ("fail_on", "status"), [("never", 0), ("damage", 0), ("rebuild", 3), ("note", 3)]
 )
-def test_status_of_a_rebuild(data: Path, fail_on: str, status: int) -> None:
+def test_rebuild_sets_the_status(data: Path, fail_on: str, status: int) -> None:
     break_index(data)
     assert run(data, "--fail-on", fail_on).exit_code == status
 
 
-def test_a_path_that_cannot_be_read_is_1_and_damage_stays_true(data: Path) -> None:
+def test_unreadable_path_exits_with_1_and_damage_stays(data: Path) -> None:
     result = run(data, data / "nowhere")
     assert (result.exit_code, rows(result)[-1]["paths_unfinished"]) == (1, 1)
     assert "nowhere: No such file" in result.stderr
@@ -65,7 +65,7 @@ def test_a_path_that_cannot_be_read_is_1_and_damage_stays_true(data: Path) -> No
     assert run(data / "nowhere", data).exit_code == 3
 
 
-def test_nothing_to_work_on_is_1(data: Path, tmp_path: Path) -> None:
+def test_no_input_exits_with_1(data: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     assert run(tmp_path / "empty").exit_code == 1
     assert run("--topic", "nonesuch*", data).exit_code == 1
@@ -85,11 +85,11 @@ def test_nothing_to_work_on_is_1(data: Path, tmp_path: Path) -> None:
         ["--format", "kafka", "x"],
     ],
 )
-def test_wrong_usage(args: list[str]) -> None:
+def test_wrong_usage_exits_with_2(args: list[str]) -> None:
     assert run(*args).exit_code == 2
 
 
-def test_one_segment_may_be_named(data: Path) -> None:
+def test_one_segment_may_be_verified(data: Path) -> None:
     break_batch(data)
     whole = run(data / "orders-1" / f"{10:020}.log")
     other = run(data / "orders-1" / f"{20:020}.log")
@@ -127,7 +127,7 @@ def test_table_in_a_pipe(data: Path) -> None:
 
 
 @pytest.mark.parametrize("jobs", [2, 5])
-def test_workers_change_no_row(data: Path, jobs: int) -> None:
+def test_workers_give_the_same_rows(data: Path, jobs: int) -> None:
     for number in range(2, 12):
         write_partition(data / f"orders-{number}")
     break_batch(data)
@@ -163,7 +163,7 @@ def make_tar() -> bytes:
     return held.getvalue()
 
 
-def test_a_directory_without_a_segment_is_not_called_sound(tmp_path: Path) -> None:
+def test_directory_without_a_segment_is_not_sound(tmp_path: Path) -> None:
     (tmp_path / "notes-1").mkdir()
     (tmp_path / "notes-1" / "readme.txt").write_text("no log\n")
     text = run("--format", "table", tmp_path / "notes-1").stdout
@@ -172,7 +172,7 @@ def test_a_directory_without_a_segment_is_not_called_sound(tmp_path: Path) -> No
 
 
 @each("copy", ["live", "clean", "killed", "recovered"])
-def test_sound_directories_of_a_real_broker_have_notes_at_most(copy: str) -> None:
+def test_sound_directories_of_brokers_have_only_notes(copy: str) -> None:
     directory = corpus.corpus(f"modern/data/{copy}")
     result = run("-j", 2, *sorted(directory.iterdir()))
     grave = [row for row in rows(result)[:-1] if row["severity"] != "note"]
@@ -180,7 +180,7 @@ def test_sound_directories_of_a_real_broker_have_notes_at_most(copy: str) -> Non
     assert result.exit_code == 0
 
 
-def test_a_directory_with_the_name_of_a_log_makes_no_offsets_missing(tmp_path: Path) -> None:
+def test_directory_named_like_a_log_makes_no_gap(tmp_path: Path) -> None:
     data = shutil.copytree(DATA / "clean/4.1.1/d1", tmp_path / "d1")
     (data / "orders.zstd-0" / f"{9999:020}.log").mkdir()
     result = run("--topic", "orders.zstd", data)

@@ -90,14 +90,14 @@ def way(told: Finding) -> tuple[int | None, int | None, int | None]:
     return told.next_offset, told.served_from, told.skipped_by_seek
 
 
-def test_a_broken_record_lets_the_next_batch_be_served(partition: Path) -> None:
+def test_batch_after_a_broken_record_is_served(partition: Path) -> None:
     break_record(partition)
     (told,) = found(partition)
     assert way(told) == (16, 16, 0)
 
 
 @pytest.mark.parametrize("version", [None, (4, 1), (2, 8), (0, 11)])
-def test_a_broken_length_lets_the_next_index_entry_be_served(
+def test_index_entry_after_a_broken_length_is_served(
     partition: Path, version: tuple[int, ...] | None
 ) -> None:
     """The entry at batch 10 names offset 21: of that batch one record is passed over."""
@@ -137,7 +137,7 @@ def test_wrong_index_is_not_followed(partition: Path) -> None:
     assert way(told) == (16, 31, 15)
 
 
-def test_without_an_index_a_start_cuts_the_segment(partition: Path) -> None:
+def test_start_truncates_a_segment_without_an_index(partition: Path) -> None:
     break_framing(partition)
     (partition / f"{0:020}.index").unlink()
     (told,) = found(partition)[:1]
@@ -162,7 +162,7 @@ def test_many_gaps_are_walked_once(partition: Path) -> None:
     assert [way(told) for told in found(partition)] == [(14, 21, 5), (18, 21, 3)]
 
 
-def test_a_batch_that_cannot_be_decoded_has_a_way_past(partition: Path) -> None:
+def test_undecodable_batch_can_be_skipped(partition: Path) -> None:
     bad = builders.batch(payload=b"\x7f\0", base_offset=14, last_offset_delta=1, records_count=2)
     path = partition / f"{0:020}.log"
     log = path.read_bytes()
@@ -213,7 +213,7 @@ def test_find_offset_reports_an_answer_inside_damage(
     assert tuple(row.fields[name] for name in names) == expected
 
 
-def test_find_offset_sees_a_broken_checksum(partition: Path) -> None:
+def test_find_offset_reports_a_broken_checksum(partition: Path) -> None:
     """Brokers serve the batch; consumers fail on it."""
     break_record(partition)
     row = looked_up(partition, 14)
@@ -257,7 +257,7 @@ def test_impossible_offsets_are_never_advised(partition: Path) -> None:
     assert (damage_of_5.next_offset, damage_of_5.served_from) == (14, 21)
 
 
-def test_advice_ends_with_its_budget(partition: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_advice_stops_at_its_budget(partition: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is left is reported all the same, without a way past it."""
     for batch in (3, 9, 15):
         break_record(partition, batch)

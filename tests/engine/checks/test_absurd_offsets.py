@@ -66,9 +66,7 @@ def test_several_absurd_offsets_in_a_row(sound: Path, count: int) -> None:
 
 
 @each("count", [15, 16, 17, 20])
-def test_no_more_than_sixteen_batches_out_of_order_wait_for_what_follows(
-    tmp_path: Path, count: int
-) -> None:
+def test_at_most_sixteen_batches_out_of_order_are_pending(tmp_path: Path, count: int) -> None:
     """It says up to where the offsets are missing that they leave out."""
     wrong = [batch(FAR + 3 * number) for number in range(count)]
     directory = write_partition(tmp_path, {0: [], 330: [batch(330)]})
@@ -92,7 +90,7 @@ def test_absurd_offset_directly_after_a_batch(tmp_path: Path, row: int) -> None:
 
 
 @pytest.mark.parametrize("wrong", [ABSURD, -ABSURD, 1 << 30, 61])
-def test_the_last_base_offset_is_where_a_start_finds_the_log_end(sound: Path, wrong: int) -> None:
+def test_start_finds_the_log_end_by_the_last_base_offset(sound: Path, wrong: int) -> None:
     start = positions(sound, ACTIVE)[-1]
     change(sound, ACTIVE, start, struct.pack(">q", wrong))
     write(sound, ACTIVE, "index", struct.pack(">ii", 29, start))
@@ -121,7 +119,7 @@ def test_index_confirms_the_last_base_offset_after_damage(sound: Path) -> None:
     assert (astray.expected, astray.actual) == (87, ABSURD)
 
 
-def test_the_last_index_entry_leads_a_start_past_a_length_that_is_wrong(sound: Path) -> None:
+def test_last_index_entry_skips_a_wrong_length(sound: Path) -> None:
     before, start = positions(sound, ACTIVE)[-2:]
     broken = damage.flip(read(sound, ACTIVE, "log"), start + 70)
     broken = damage.put(broken, start, struct.pack(">q", ABSURD))
@@ -131,7 +129,7 @@ def test_the_last_index_entry_leads_a_start_past_a_length_that_is_wrong(sound: P
     assert (astray.position, astray.actual) == (start, ABSURD)
 
 
-def test_a_broken_last_batch_with_an_absurd_offset(sound: Path) -> None:
+def test_broken_last_batch_has_an_absurd_offset(sound: Path) -> None:
     """A clean start checks no sum: the broken header, too, is where it finds the log end."""
     start = positions(sound, ACTIVE)[-1]
     broken = damage.flip(read(sound, ACTIVE, "log"), start + 70)
@@ -196,7 +194,7 @@ RANGE = 1 << 31
         ([-1, 4], 30, 0, "below-base", 0, 4),
     ],
 )
-def test_which_batch_is_out_of_order_and_what_would_fit(
+def test_batch_out_of_order_is_reported_with_the_expected_offset(
     tmp_path: Path,
     first: list[int],
     following: int | None,
@@ -245,7 +243,7 @@ def test_which_batch_is_out_of_order_and_what_would_fit(
         ([31], 30, 6),  # that lies too high itself
     ],
 )
-def test_where_a_wrapper_too_high_for_its_segment_would_fit(
+def test_wrapper_out_of_order_is_reported_with_the_expected_offset(
     tmp_path: Path, behind: list[int], following: int, fits: int
 ) -> None:
     inner = [builders.message(relative) for relative in range(3)]

@@ -35,7 +35,7 @@ def settings(source: str = TOPIC, **values: str) -> Settings:
     return Settings().override(source, values)
 
 
-def test_no_setting_no_note(tmp_path: Path) -> None:
+def test_missing_settings_make_no_note(tmp_path: Path) -> None:
     batches = log(0, 0, GZIP, APPEND_TIME)
     assert not run_check(tmp_path, Settings(), batches)
     assert not run_check(tmp_path, settings(compression_type="producer"), batches)
@@ -44,7 +44,7 @@ def test_no_setting_no_note(tmp_path: Path) -> None:
     assert not run_check(tmp_path, of_broker, batches, topic="__consumer_offsets")
 
 
-def test_a_setting_that_was_changed_is_named(tmp_path: Path) -> None:
+def test_changed_setting_is_reported(tmp_path: Path) -> None:
     gzip = settings(compression_type="gzip")
     found: tuple[Finding, ...] = run_check(tmp_path, gzip, log(0, 0, 0), log(6, 0, GZIP, GZIP))
     (one,) = found

@@ -17,7 +17,7 @@ def unclean(data: DataDirectory) -> None:
 
 @pytest.mark.parametrize("name", CHECKPOINTS)
 @pytest.mark.parametrize("text", ["1\n0\n", "0\n2\norders 0 20\n", "0\n1\norders 0\n", "0\nx\n"])
-def test_a_malformed_checkpoint(data: DataDirectory, name: str, text: str) -> None:
+def test_malformed_checkpoint_is_reported(data: DataDirectory, name: str, text: str) -> None:
     path = data.path / f"{name}-offset-checkpoint"
     path.write_text(text)
     told = find_one(data.path)
@@ -36,13 +36,13 @@ def test_checkpoint_that_is_not_a_file(data: DataDirectory) -> None:
 
 
 @pytest.mark.parametrize("name", CHECKPOINTS)
-def test_an_empty_checkpoint_has_no_entries(data: DataDirectory, name: str) -> None:
+def test_empty_checkpoint_has_no_entries(data: DataDirectory, name: str) -> None:
     (data.path / f"{name}-offset-checkpoint").write_bytes(b"")
     assert "checkpoint-malformed" not in codes(data.path)
 
 
 @pytest.mark.parametrize("name", CHECKPOINTS)
-def test_entries_of_partitions_that_are_not_here(data: DataDirectory, name: str) -> None:
+def test_entries_of_missing_partitions_are_reported(data: DataDirectory, name: str) -> None:
     data.offsets["gone", 1] = data.offsets["gone", 2] = 0
     path = data.path / f"{name}-offset-checkpoint"
     write_checkpoint(path, [(topic, n, end) for (topic, n), end in data.offsets.items()])
@@ -53,34 +53,34 @@ def test_entries_of_partitions_that_are_not_here(data: DataDirectory, name: str)
 
 
 @pytest.mark.parametrize("name", ["recovery-point", "replication"])
-def test_partitions_that_are_not_listed(data: DataDirectory, name: str) -> None:
+def test_unlisted_partitions_are_reported(data: DataDirectory, name: str) -> None:
     del data.offsets["users", 3]
     data.checkpoint(name)
     told = find_one(data.path)
     assert (told.code, told.topic, told.partition) == ("checkpoint-lacks-partition", "users", 3)
 
 
-def test_no_recovery_points(data: DataDirectory) -> None:
+def test_missing_recovery_points_are_reported(data: DataDirectory) -> None:
     (data.path / "recovery-point-offset-checkpoint").unlink()
     assert find_one(data.path).code == "checkpoint-missing"
 
 
 @pytest.mark.parametrize("name", ["replication", "log-start"])
-def test_a_clean_stop_proves_that_the_end_was_lost(data: DataDirectory, name: str) -> None:
+def test_clean_stop_proves_a_lost_log_end(data: DataDirectory, name: str) -> None:
     data.checkpoint(name, orders=25)
     told = find_one(data.path)
     assert (told.code, told.severity.value, told.topic) == ("log-end-lost", "damage", "orders")
     assert (told.expected, told.actual, told.lost_at_most) == (25, 20, 5)
 
 
-def test_a_checkpoint_that_cannot_be_right_proves_no_loss(data: DataDirectory) -> None:
+def test_impossible_checkpoint_proves_no_loss(data: DataDirectory) -> None:
     data.checkpoint("replication", orders=6_577_225_780_797_898_836)
     told = find_one(data.path)
     assert (told.code, told.lost_at_most) == ("checkpoint-beyond-end", None)
 
 
 @pytest.mark.parametrize("name", ["recovery-point", "replication", "log-start"])
-def test_after_an_unclean_stop_it_proves_nothing(data: DataDirectory, name: str) -> None:
+def test_checkpoint_proves_nothing_after_an_unclean_stop(data: DataDirectory, name: str) -> None:
     unclean(data)
     data.checkpoint(name, orders=25)
     told = find_one(data.path)
@@ -94,7 +94,7 @@ def test_clean_stop_mark_removed_since_listing(data: DataDirectory) -> None:
     assert not was_stopped_cleanly(listed)
 
 
-def test_old_brokers_leave_the_recovery_point_beyond_the_end(data: DataDirectory) -> None:
+def test_old_brokers_leave_recovery_points_beyond_the_end(data: DataDirectory) -> None:
     data.checkpoint("recovery-point", orders=25)
     assert find_one(data.path).code == "checkpoint-beyond-end"
 
@@ -107,7 +107,7 @@ def test_loss_is_reported_once_by_the_highest_checkpoint(data: DataDirectory) ->
 
 @pytest.mark.parametrize(("replication", "start"), [(25, 24), (24, 25)])
 @pytest.mark.parametrize("clean", [True, False])
-def test_the_highest_checkpoint_is_named(
+def test_highest_checkpoint_is_reported(
     data: DataDirectory, replication: int, start: int, clean: bool
 ) -> None:
     data.checkpoint("replication", orders=replication)
@@ -120,7 +120,7 @@ def test_the_highest_checkpoint_is_named(
     assert told.message.startswith(f"The log {words} ")
 
 
-def test_all_files_of_a_partition_lost(data: DataDirectory) -> None:
+def test_loss_of_all_segments_is_reported(data: DataDirectory) -> None:
     for path in (data.path / "orders-0").glob("0*"):
         path.unlink()
     told = findings(data.path)
@@ -144,7 +144,7 @@ def test_lagging_checkpoints_are_sound(data: DataDirectory, offset: int) -> None
 
 
 @pytest.mark.parametrize("offset", [7, 21])
-def test_a_cleaner_offset_outside_the_log(data: DataDirectory, offset: int) -> None:
+def test_cleaner_offset_outside_the_log_is_reported(data: DataDirectory, offset: int) -> None:
     write_checkpoint(data.path / "log-start-offset-checkpoint", [("orders", 0, 8)])
     write_checkpoint(data.path / "cleaner-offset-checkpoint", [("orders", 0, offset)])
     told = find_one(data.path)
@@ -158,7 +158,7 @@ def test_a_cleaner_offset_outside_the_log(data: DataDirectory, offset: int) -> N
 
 
 @pytest.mark.parametrize("offset", [8, 20])
-def test_a_cleaner_offset_at_an_end_of_the_log(data: DataDirectory, offset: int) -> None:
+def test_cleaner_offset_at_a_log_end_is_sound(data: DataDirectory, offset: int) -> None:
     write_checkpoint(data.path / "log-start-offset-checkpoint", [("orders", 0, 8)])
     write_checkpoint(data.path / "cleaner-offset-checkpoint", [("orders", 0, offset)])
     assert findings(data.path) == []

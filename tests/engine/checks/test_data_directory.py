@@ -53,7 +53,7 @@ def by_settings(settings: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("name", ["lost+found", "orders", "orders-", "-1", "orders-x"])
-def test_a_directory_that_stops_the_start(data: DataDirectory, name: str) -> None:
+def test_directory_that_prevents_the_start_is_reported(data: DataDirectory, name: str) -> None:
     (data.path / name).mkdir()
     told = find_one(data.path)
     assert (told.code, told.severity.value) == ("directory-stops-start", "rebuild")
@@ -74,7 +74,7 @@ def test_folder_of_copied_partitions_is_not_a_data_directory(data: DataDirectory
     assert findings(data.path) == []
 
 
-def test_unknown_files_are_one_note(data: DataDirectory) -> None:
+def test_unknown_files_have_one_note(data: DataDirectory) -> None:
     (data.path / "a.txt").write_text("x")
     (data.path / "orders-0.tar").write_bytes(b"x")
     told = find_one(data.path)
@@ -86,7 +86,7 @@ def test_files_of_a_running_broker_are_sound(data: DataDirectory) -> None:
     assert findings(data.path) == []
 
 
-def test_an_interrupted_checkpoint_write(data: DataDirectory) -> None:
+def test_interrupted_checkpoint_write_is_a_note(data: DataDirectory) -> None:
     (data.path / "replication-offset-checkpoint.tmp").write_text("0\n")
     assert (find_one(data.path).code, find_one(data.path).actual) == ("leftover", ".tmp")
     first = data.path / "cleaner-offset-checkpoint.tmp"
@@ -102,7 +102,7 @@ def test_an_interrupted_checkpoint_write(data: DataDirectory) -> None:
 # Ids ---------------------------------------------------------------------------------------------
 
 
-def test_no_partition_metadata_in_a_kraft_directory(data: DataDirectory) -> None:
+def test_missing_partition_metadata_in_kraft_is_reported(data: DataDirectory) -> None:
     path = data.path / "orders-1" / "partition.metadata"
     path.unlink()
     told = find_one(data.path)
@@ -110,7 +110,7 @@ def test_no_partition_metadata_in_a_kraft_directory(data: DataDirectory) -> None
     assert (told.path, told.topic, told.partition) == (str(path), "orders", 1)
 
 
-def test_an_empty_partition_may_be_without(data: DataDirectory) -> None:
+def test_empty_partition_needs_no_partition_metadata(data: DataDirectory) -> None:
     """The file is written before the first append; others are looked at all the same."""
     for path in data.path.glob("orders-0/*"):
         path.write_bytes(b"") if path.suffix else path.unlink()
@@ -124,13 +124,13 @@ def test_an_empty_partition_may_be_without(data: DataDirectory) -> None:
 
 
 @pytest.mark.parametrize("padding", ["", "=="])
-def test_an_id_may_be_padded(data: DataDirectory, padding: str) -> None:
+def test_padded_topic_id_is_sound(data: DataDirectory, padding: str) -> None:
     path = data.path / "orders-1" / "partition.metadata"
     path.write_text(path.read_text() + padding)
     assert findings(data.path) == []
 
 
-def test_before_kraft_it_may_be_missing(tmp_path: Path) -> None:
+def test_partition_metadata_is_optional_before_kraft(tmp_path: Path) -> None:
     data = DataDirectory(tmp_path / "old", version=0)
     (data.partition("orders", 0) / "partition.metadata").unlink()
     data.partition("orders", 1)
@@ -141,7 +141,7 @@ def test_before_kraft_it_may_be_missing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text", ["", "version: 0\n", "version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAA", "version: -1\n"]
 )
-def test_a_malformed_partition_metadata(data: DataDirectory, text: str) -> None:
+def test_malformed_partition_metadata_is_reported(data: DataDirectory, text: str) -> None:
     path = data.path / "users-3" / "partition.metadata"
     path.write_text(text)
     told = findings(data.path)
@@ -149,7 +149,7 @@ def test_a_malformed_partition_metadata(data: DataDirectory, text: str) -> None:
     assert {(found.topic, found.partition) for found in told} == {("users", 3)}
 
 
-def test_a_topic_with_two_ids(data: DataDirectory, other: DataDirectory) -> None:
+def test_topic_with_two_ids_is_reported(data: DataDirectory, other: DataDirectory) -> None:
     data.partition("orders", 2)
     data.stop()
     path = other.partition("orders", 3, topic_id=77)
@@ -169,7 +169,7 @@ def test_a_topic_with_two_ids(data: DataDirectory, other: DataDirectory) -> None
 
 
 @pytest.mark.parametrize("odd", ["first", "last"])
-def test_of_several_ids_the_one_of_most_partitions_is_right(data: DataDirectory, odd: str) -> None:
+def test_topic_id_of_most_partitions_is_right(data: DataDirectory, odd: str) -> None:
     path = data.partition("orders", 2, topic_id=77 if odd == "last" else 7)
     if odd == "first":
         path = data.partition("orders", 0, topic_id=77)
@@ -185,7 +185,7 @@ def test_of_several_ids_the_one_of_most_partitions_is_right(data: DataDirectory,
 @pytest.mark.parametrize(
     "text", ["version=1\nnode.id=1\n", "version=2\n", "version=1\n", "", "#\n", "version=0\n"]
 )
-def test_malformed_meta_properties(data: DataDirectory, text: str) -> None:
+def test_malformed_meta_properties_is_reported(data: DataDirectory, text: str) -> None:
     data.meta.write_text(text)
     told = findings(data.path)
     assert {(found.code, found.severity.value, found.path) for found in told} == {
@@ -196,7 +196,7 @@ def test_malformed_meta_properties(data: DataDirectory, text: str) -> None:
 @pytest.mark.parametrize(
     "name", ["meta.properties", "recovery-point-offset-checkpoint", "orders-0/partition.metadata"]
 )
-def test_a_small_file_that_this_user_may_not_read_is_an_error(
+def test_unreadable_small_file_is_an_error(
     data: DataDirectory, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     denied = str(data.path / name)
@@ -215,7 +215,9 @@ def test_a_small_file_that_this_user_may_not_read_is_an_error(
     ]
 
 
-def test_the_same_partition_twice(data: DataDirectory, other: DataDirectory) -> None:
+def test_partition_in_two_directories_is_reported(
+    data: DataDirectory, other: DataDirectory
+) -> None:
     other.partition("users", 3, topic_id=8)
     other.stop()
     told = find_one(data.path, other.path)
@@ -234,14 +236,14 @@ def test_moving_partition_is_counted_once(data: DataDirectory, other: DataDirect
     assert codes(data.path, other.path) == ["directory-retired"]
 
 
-def test_a_copy_of_a_directory_is_not_twice(data: DataDirectory, tmp_path: Path) -> None:
+def test_copy_of_a_directory_is_not_a_double(data: DataDirectory, tmp_path: Path) -> None:
     copy = DataDirectory(tmp_path / "copy")
     copy.partition("orders", 0)
     copy.stop()
     assert findings(data.path, copy.path) == []
 
 
-def test_other_nodes_hold_the_same_partitions(data: DataDirectory, tmp_path: Path) -> None:
+def test_other_nodes_may_have_the_same_partitions(data: DataDirectory, tmp_path: Path) -> None:
     replica = DataDirectory(tmp_path / "replica", node=2, number=2)
     replica.partition("orders", 0)
     replica.stop()
@@ -272,7 +274,7 @@ def test_directories_of_one_broker_must_agree(
         assert told.message == f"{actual} here, but {expected} in {data.path}."
 
 
-def test_a_directory_of_one_broker_without_meta_properties(
+def test_missing_meta_properties_in_one_directory_is_reported(
     data: DataDirectory, other: DataDirectory, tmp_path: Path
 ) -> None:
     other.meta.unlink()
@@ -281,7 +283,9 @@ def test_a_directory_of_one_broker_without_meta_properties(
     ]
 
 
-def test_no_partition_left_of_a_data_directory(data: DataDirectory, tmp_path: Path) -> None:
+def test_data_directory_without_its_partitions_is_reported(
+    data: DataDirectory, tmp_path: Path
+) -> None:
     empty = DataDirectory(tmp_path / "empty", number=3)
     empty.offsets["orders", 0] = 20
     empty.stop()
@@ -365,7 +369,7 @@ def test_checkpoint_does_not_repeat_a_log_finding() -> None:
         (lambda data: data, None, None),
     ],
 )
-def test_bootstrap_checkpoint(
+def test_bootstrap_checkpoint_is_checked(
     tmp_path: Path, damage: Callable[[bytes], bytes], position: int | None, actual: str | None
 ) -> None:
     directory = DataDirectory(tmp_path / "data")

@@ -28,7 +28,7 @@ def swap_entries(directory: Path, extension: str, size: int, one: int, other: in
         (2, 5, "2 entries are not above those before them."),
     ],
 )
-def test_entries_that_do_not_rise(
+def test_falling_entries_are_reported(
     directory: Path, extension: str, size: int, one: int, other: int, message: str
 ) -> None:
     swap_entries(directory, extension, size, one, other)
@@ -40,7 +40,7 @@ def test_entries_that_do_not_rise(
 
 
 @pytest.mark.parametrize(("extension", "size"), [("index", 8), ("timeindex", 12)])
-def test_a_piece_of_an_entry(directory: Path, extension: str, size: int) -> None:
+def test_partial_entry_is_reported(directory: Path, extension: str, size: int) -> None:
     whole = read(directory, 0, extension)
     write(directory, 0, extension, whole + b"\0" * (size - 1))
     found = only(directory)

@@ -35,7 +35,7 @@ def test_sound_directory_has_no_findings(data: DataDirectory) -> None:
     assert findings(data.path) == []
 
 
-def test_a_log_without_twenty_digits_hides_its_records(data: DataDirectory) -> None:
+def test_log_without_twenty_digits_is_damage(data: DataDirectory) -> None:
     log = data.path / "users-3" / f"{10:020}.log"
     log.rename(log.with_name("10.log"))
     told = find_one(data.path)
@@ -43,7 +43,7 @@ def test_a_log_without_twenty_digits_hides_its_records(data: DataDirectory) -> N
     assert (told.expected, told.actual, told.segment) == (f"{10:020}.log", "10.log", 10)
 
 
-def test_an_index_without_twenty_digits_is_a_note(data: DataDirectory) -> None:
+def test_index_without_twenty_digits_is_a_note(data: DataDirectory) -> None:
     index = data.path / "users-3" / f"{10:020}.timeindex"
     index.rename(index.with_name("00010.timeindex"))
     told = [found for found in findings(data.path) if found.code == "file-name"]
@@ -78,7 +78,7 @@ def test_name_that_stops_the_start_is_reported(data: DataDirectory) -> None:
     assert told.path.endswith("backup.log")
 
 
-def test_unknown_files_are_one_note(data: DataDirectory) -> None:
+def test_unknown_files_have_one_note(data: DataDirectory) -> None:
     (data.path / "orders-0" / "a.txt").write_text("x")
     (data.path / "orders-0" / "b.log").mkdir()
     (data.path / "orders-0" / "meta.properties").write_text("version=1")
@@ -103,7 +103,7 @@ def test_unknown_files_being_deleted(data: DataDirectory, name: str, code: str) 
 
 
 @pytest.mark.parametrize("suffix", [".deleted", ".cleaned"])
-def test_leftovers_are_one_note(data: DataDirectory, suffix: str) -> None:
+def test_leftovers_have_one_note(data: DataDirectory, suffix: str) -> None:
     for extension in ("log", "index", "timeindex"):
         (data.path / "orders-0" / f"{10:020}.{extension}{suffix}").write_bytes(b"x")
     told = find_one(data.path)
@@ -123,19 +123,19 @@ def test_leftovers_are_counted(data: DataDirectory, count: int, message: str) ->
     assert find_one(data.path).message.startswith(message)
 
 
-def test_an_interrupted_checkpoint_write_is_a_note(data: DataDirectory) -> None:
+def test_interrupted_checkpoint_write_is_a_note(data: DataDirectory) -> None:
     (data.path / "orders-0" / "leader-epoch-checkpoint.tmp").write_bytes(b"0\n")
     assert find_one(data.path).code == "leftover"
 
 
-def test_an_unfinished_rebuild_is_a_note_and_what_it_kept_is_nothing(data: DataDirectory) -> None:
+def test_unfinished_rebuild_is_a_note(data: DataDirectory) -> None:
     (data.path / "orders-0" / f"{10:020}.index.bak-20260101T000000Z").write_bytes(b"x")
     assert findings(data.path) == []
     (data.path / "orders-0" / f"{10:020}.index.kdump-tmp").write_bytes(b"x")
     assert find_one(data.path).code == "reindex-unfinished"
 
 
-def test_a_directory_without_segments_is_a_note(data: DataDirectory) -> None:
+def test_directory_without_segments_is_a_note(data: DataDirectory) -> None:
     directory = data.path / "new-0"
     directory.mkdir()
     data.offsets["new", 0] = 0
@@ -145,7 +145,7 @@ def test_a_directory_without_segments_is_a_note(data: DataDirectory) -> None:
 
 
 @pytest.mark.parametrize("ending", ["delete", "future", "stray"])
-def test_a_retired_directory_is_a_note(data: DataDirectory, ending: str) -> None:
+def test_retired_directory_is_a_note(data: DataDirectory, ending: str) -> None:
     old = data.path / "orders-0"
     old.rename(data.path / f"orders-0.{7:032x}-{ending}")
     data.offsets.pop(("orders", 0))
@@ -230,7 +230,7 @@ def test_swap_next_to_a_cleaned_file_is_deleted_at_start(data: DataDirectory) ->
     assert "a start deletes those of segment 20" in told["swap-left"].message
 
 
-def test_an_old_swap_warns_of_the_segment_before(tmp_path: Path) -> None:
+def test_old_swap_endangers_the_segment_before(tmp_path: Path) -> None:
     directory = tmp_path / "old-0"
     for base in (0, 1):
         log = builders.message(base, magic=0)
@@ -242,7 +242,7 @@ def test_an_old_swap_warns_of_the_segment_before(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("gone", [True, False])
-def test_a_swap_that_cannot_be_read(data: DataDirectory, gone: bool) -> None:
+def test_unreadable_swap_is_an_error(data: DataDirectory, gone: bool) -> None:
     """A broker that starts takes it away; one that is there and no file is an error."""
     swap(data.path / "users-3", 10)
     path = data.path / "users-3" / f"{10:020}.log.swap"
@@ -254,7 +254,7 @@ def test_a_swap_that_cannot_be_read(data: DataDirectory, gone: bool) -> None:
     assert [error.path for error in partition.errors] == ([] if gone else [str(path)])
 
 
-def test_damage_in_a_swap_is_damage(data: DataDirectory) -> None:
+def test_damaged_swap_is_damage(data: DataDirectory) -> None:
     directory = data.path / "users-3"
     swap(directory, 10)
     path = directory / f"{10:020}.log.swap"
@@ -296,7 +296,7 @@ def write_snapshot(directory: Path, offset: int, last_offset: int) -> None:
     (directory / f"{offset:020}.snapshot").write_bytes(data)
 
 
-def test_a_hole_without_a_proof_is_a_note(data: DataDirectory) -> None:
+def test_unproven_hole_is_a_note(data: DataDirectory) -> None:
     remove_segment(data.path / "users-3", 10)
     told = find_one(data.path)
     assert (told.code, told.severity.value) == ("segments-apart", "note")
@@ -312,9 +312,7 @@ def test_a_hole_without_a_proof_is_a_note(data: DataDirectory) -> None:
 @pytest.mark.parametrize(
     ("base", "proves"), [(5, False), (10, True), (19, True), (20, False), (25, False), (99, False)]
 )
-def test_indexes_prove_a_hole_only_from_inside_it(
-    data: DataDirectory, base: int, proves: bool
-) -> None:
+def test_index_proves_a_hole_only_from_inside(data: DataDirectory, base: int, proves: bool) -> None:
     directory = data.path / "users-3"
     remove_segment(directory, 10)
     if base != 20:
@@ -383,7 +381,7 @@ PROOFS = [snapshot_behind, snapshot_inside, epoch_inside]
 
 
 @pytest.mark.parametrize("prove", PROOFS)
-def test_a_hole_with_a_proof_is_damage(data: DataDirectory, prove: Callable[[Path], None]) -> None:
+def test_proven_hole_is_damage(data: DataDirectory, prove: Callable[[Path], None]) -> None:
     directory = data.path / "users-3"
     remove_segment(directory, 10)
     prove(directory)
@@ -393,7 +391,7 @@ def test_a_hole_with_a_proof_is_damage(data: DataDirectory, prove: Callable[[Pat
     assert (told[0].lost_at_least, told[0].lost_at_most) == (10, 10)
 
 
-def test_indexes_of_a_missing_log_prove_it_and_only_follow(data: DataDirectory) -> None:
+def test_indexes_of_a_missing_log_prove_the_hole(data: DataDirectory) -> None:
     remove_segment(data.path / "users-3", 10, "log")
     told = find_one(data.path)
     assert told.code == "segment-missing"
@@ -401,7 +399,7 @@ def test_indexes_of_a_missing_log_prove_it_and_only_follow(data: DataDirectory) 
 
 
 @pytest.mark.parametrize("missed", ["log", "log index timeindex"])
-def test_a_log_that_a_listing_misses_is_not_missing(
+def test_log_missing_from_a_listing_is_not_lost(
     data: DataDirectory, missed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A large directory is listed by several calls, while a broker rolls segments."""
@@ -422,7 +420,7 @@ def test_a_log_that_a_listing_misses_is_not_missing(
 
 
 @pytest.mark.parametrize("prove", PROOFS)
-def test_a_compacted_log_may_have_holes(data: DataDirectory, prove: Callable[[Path], None]) -> None:
+def test_compacted_log_may_have_holes(data: DataDirectory, prove: Callable[[Path], None]) -> None:
     directory = data.path / "users-3"
     remove_segment(directory, 10)
     prove(directory)
@@ -430,7 +428,7 @@ def test_a_compacted_log_may_have_holes(data: DataDirectory, prove: Callable[[Pa
     assert not {"segment-missing", "segments-apart"} & set(codes(data.path))
 
 
-def test_a_log_with_other_gaps_may_have_holes(data: DataDirectory) -> None:
+def test_log_with_other_gaps_may_have_holes(data: DataDirectory) -> None:
     directory = data.path / "users-3"
     remove_segment(directory, 10)
     log = batches(20, 2) + batches(26, 2)
@@ -439,7 +437,7 @@ def test_a_log_with_other_gaps_may_have_holes(data: DataDirectory) -> None:
 
 
 @pytest.mark.parametrize("prove", PROOFS)
-def test_a_copy_of_one_partition_proves_nothing(
+def test_copy_of_one_partition_proves_no_hole(
     data: DataDirectory, prove: Callable[[Path], None], tmp_path: Path
 ) -> None:
     directory = data.path / "users-3"
@@ -452,7 +450,7 @@ def test_a_copy_of_one_partition_proves_nothing(
     assert "segment-missing" not in told
 
 
-def test_a_torn_log_before_the_next_segment_has_one_finding(data: DataDirectory) -> None:
+def test_torn_log_before_the_next_segment_has_one_finding(data: DataDirectory) -> None:
     directory = data.path / "users-3"
     log = directory / f"{10:020}.log"
     log.write_bytes(damage.cut(log.read_bytes(), 3 * BATCH_BYTES + 40))
@@ -560,7 +558,7 @@ RECOVERY = {
 
 
 @pytest.mark.parametrize("case", ["killed", "clean", "killed-norp"])
-def test_each_recovery_case_is_found_once(case: str) -> None:
+def test_each_recovery_case_has_one_finding(case: str) -> None:
     root = corpus(f"modern/recovery/{case}/before")
     told = findings(root / "d1", root / "d2")
     for topic, expected in RECOVERY.items():
@@ -570,7 +568,7 @@ def test_each_recovery_case_is_found_once(case: str) -> None:
 
 
 @pytest.mark.parametrize("version", ["0822", "01022"])
-def test_each_old_case_is_found_once(version: str) -> None:
+def test_each_old_case_has_one_finding(version: str) -> None:
     told = findings(corpus(f"old/damage-{version}.marker.before") / "data")
     for topic, expected in {
         "d-holeseg": ("segments-apart", "note"),

@@ -44,7 +44,7 @@ def test_fresh_tail_of_a_running_broker_is_not_damage(sound: Path) -> None:
     assert codes == {ACTIVE: "tail-being-written", SEALED: "torn-tail"}
 
 
-def test_a_tail_that_a_running_broker_left_long_ago_is_torn(sound: Path) -> None:
+def test_old_tail_of_a_running_broker_is_torn(sound: Path) -> None:
     hour_ago = time.time() - 3600
     os.utime(torn_now(sound), (hour_ago, hour_ago))
     with hold_lock(sound.parent):
@@ -67,9 +67,7 @@ def test_file_time_decides_without_the_lock(sound: Path, monkeypatch: pytest.Mon
     assert only(sound).code == "torn-tail"
 
 
-def test_a_file_that_grows_while_we_look_is_being_written_by_whomever(
-    sound: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_growing_file_is_being_written(sound: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Such as a broker on another machine, whose locks are not seen here."""
     path = torn_now(sound)
     whole = path.read_bytes()
@@ -90,7 +88,7 @@ def test_no_writer_after_a_clean_stop(sound: Path) -> None:
     assert only(sound).code == "torn-tail"
 
 
-def test_zeros_at_the_end_are_reserved_space_only_in_a_segment_in_use(sound: Path) -> None:
+def test_zeros_at_the_end_are_reserved_only_in_an_active_segment(sound: Path) -> None:
     log = read(sound, ACTIVE, "log")
     write(sound, ACTIVE, "log", log + bytes(5000))
     found = only(sound)
@@ -125,7 +123,9 @@ def test_file_deleted_before_it_is_read(sound: Path) -> None:
     assert not partition.errors
 
 
-def test_a_file_that_is_cut_while_it_is_read(sound: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_truncated_during_the_read_is_reported(
+    sound: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     half = positions(sound)[5] + 30
     path = sound / name(SEALED, "log")
     refresh = sources.Source.refresh
@@ -141,7 +141,7 @@ def test_a_file_that_is_cut_while_it_is_read(sound: Path, monkeypatch: pytest.Mo
     assert [(one.code, one.position) for one in found] == [("file-shrank", half)]
 
 
-def test_bytes_that_the_device_does_not_give(sound: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_bytes_are_reported(sound: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A page of zeros stands for them; the batches they lie in are lost, the others are read."""
     parts = batches(0, 600)
     write(sound, SEALED, "log", b"")

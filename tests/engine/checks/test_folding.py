@@ -116,7 +116,7 @@ def test_confirmed_suspect_before_other_damage_has_consequences() -> None:
     }  # fmt: skip
 
 
-def test_notes_and_findings_about_indexes_declare_no_range_bad() -> None:
+def test_notes_and_index_findings_mark_no_bad_range() -> None:
     """Their positions are not those of a log."""
     order = finding("offset-index-order", path=INDEX, segment=0, position=1000, size_bytes=8)
     note = finding("slack-bytes", path=LOG, segment=0, position=1000, size_bytes=100)
@@ -129,19 +129,19 @@ def test_missing_file_covers_dependent_findings() -> None:
     assert len(found.consequences) == 2
 
 
-def test_suspects_of_one_kind_in_one_file_are_one_finding() -> None:
+def test_suspects_of_a_kind_in_a_file_become_one_finding() -> None:
     found = fold(suspect(segment=0, position=at) for at in range(5000))
     assert len(found) == 1
     assert "The same at 4,999 more places." in found[0].message
 
 
-def test_consequences_are_named_up_to_twenty() -> None:
+def test_consequences_are_listed_up_to_twenty() -> None:
     (found,) = fold([gap(), *(suspect(segment=0, position=1001) for _ in range(30))])
     assert len(found.consequences) == 21
     assert found.consequences[-1] == "10 more"
 
 
-def test_a_million_gaps_are_a_thousand_findings_and_a_number() -> None:
+def test_findings_of_a_million_gaps_are_limited() -> None:
     def gaps() -> Iterator[Reported]:
         for number in range(20_000):
             yield gap(200 * number, 100, 10 * number, 10 * number + 5)
@@ -155,7 +155,7 @@ def test_a_million_gaps_are_a_thousand_findings_and_a_number() -> None:
     assert len(found[-1].consequences) == 2
 
 
-def test_suspects_about_a_log_are_counted_where_they_are_not_kept() -> None:
+def test_suspects_over_the_limit_are_counted() -> None:
     def suspects() -> Iterator[Reported]:
         for number in range(3000):
             found = finding("record-offset", path=LOG, segment=0, position=100 * number)
@@ -223,7 +223,7 @@ def test_bytes_covered_by_a_finding(cause: Finding, follow: list[int], stand: li
         assert len(fold([cause, suspect(segment=0, position=position)])) == 2, position
 
 
-def test_a_consequence_is_named_by_its_position_or_else_its_offset() -> None:
+def test_consequence_has_its_position_or_its_offset() -> None:
     at = RestsOn(segment=0, position=1000)
     (found,) = fold([
         gap(),

@@ -24,13 +24,13 @@ from sound_partition import ACTIVE, SEALED, change, positions
 from kdump.findings.finding import Severity
 
 
-def test_a_sound_partition_has_no_finding(sound: Path) -> None:
+def test_sound_partition_has_no_finding(sound: Path) -> None:
     assert run_checks(sound) == ()
     assert run_checks(sound, deep=True) == ()
     assert run_checks(sound, quick=True) == ()
 
 
-def test_a_flipped_bit_is_one_finding_with_the_offset_to_seek_to(sound: Path) -> None:
+def test_flipped_bit_has_one_finding_with_the_next_offset(sound: Path) -> None:
     log = read(sound, SEALED, "log")
     start, following = positions(sound)[5:7]
     write(sound, SEALED, "log", damage.flip_bit(log, start + 70, 2))
@@ -53,7 +53,7 @@ def test_next_segment_follows_a_final_gap(sound: Path) -> None:
     ("size", "code"),
     [(5, "batch-length"), (-1, "batch-length"), (1 << 30, "batch-cut-short"), (20, "crc-mismatch")],
 )
-def test_a_wrong_length(sound: Path, size: int, code: str) -> None:
+def test_wrong_length_is_reported(sound: Path, size: int, code: str) -> None:
     start, following = positions(sound)[5:7]
     change(sound, SEALED, start + 8, struct.pack(">i", size))
     found = only(sound)
@@ -62,7 +62,7 @@ def test_a_wrong_length(sound: Path, size: int, code: str) -> None:
     assert place_of(found, sound) == (code, name(SEALED, "log"), start, following - start)
 
 
-def test_a_magic_that_no_broker_knows(sound: Path) -> None:
+def test_unknown_magic_is_reported(sound: Path) -> None:
     start, following = positions(sound)[5:7]
     change(sound, SEALED, start + 16, b"\x07")
     found = only(sound)
@@ -71,7 +71,7 @@ def test_a_magic_that_no_broker_knows(sound: Path) -> None:
     assert found.actual == 7
 
 
-def test_codec_and_count_that_cannot_be_right_under_a_right_checksum(tmp_path: Path) -> None:
+def test_impossible_codec_or_count_with_a_valid_checksum_is_reported(tmp_path: Path) -> None:
     parts = [*batches(0, 6), batch(6, attributes=7), *batches(9, 12)]
     found = only(write_partition(tmp_path / "codec", {0: parts}))
     assert (found.code, found.position, found.actual) == (
@@ -96,7 +96,7 @@ def test_repeated_batch_is_reported_at_its_second_position(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("wrong", [15 + (1 << 40), 15 + 4, 3])
-def test_a_base_offset_that_changed_is_named_itself(sound: Path, wrong: int) -> None:
+def test_changed_base_offset_is_reported_as_such(sound: Path, wrong: int) -> None:
     """Too high, it lies above those behind; too low, it does not rise: either way it is the one."""
     start, following = positions(sound)[5:7]
     change(sound, SEALED, start, struct.pack(">q", wrong))
@@ -129,19 +129,19 @@ def test_later_rising_offsets_clear_a_wrapper(tmp_path: Path) -> None:
     assert (found.position, found.expected) == (len(b"".join(parts[:2])), 11)
 
 
-def test_a_first_batch_below_the_files_name(tmp_path: Path) -> None:
+def test_first_batch_below_the_base_offset_is_reported(tmp_path: Path) -> None:
     directory = write_partition(tmp_path, {9: batches(6, 30)})
     found = only(directory)
     assert place_of(found, directory)[:3] == ("offset-below-base", name(9, "log"), 0)
     assert (found.expected, found.actual) == (9, 6)
 
 
-def test_a_first_batch_above_the_files_name_is_legal(tmp_path: Path) -> None:
+def test_first_batch_above_the_base_offset_is_sound(tmp_path: Path) -> None:
     """After compaction, and after a roll for the range of offsets (O5)."""
     assert run_checks(write_partition(tmp_path, {5: batches(9, 30), 100: batches(200, 230)})) == ()
 
 
-def test_a_batch_that_reaches_into_the_next_segment(tmp_path: Path) -> None:
+def test_batch_beyond_the_next_base_offset_is_reported(tmp_path: Path) -> None:
     parts = batches(0, 30)
     directory = write_partition(tmp_path, {0: parts, 29: batches(30, 40)})
     found = only(directory)
@@ -149,12 +149,12 @@ def test_a_batch_that_reaches_into_the_next_segment(tmp_path: Path) -> None:
     assert found.position == len(b"".join(parts[:-1]))
 
 
-def test_segments_without_a_byte_are_legal(tmp_path: Path) -> None:
+def test_empty_segments_are_sound(tmp_path: Path) -> None:
     assert run_checks(write_partition(tmp_path, {0: batches(0, 9), 9: [], 20: []})) == ()
 
 
 @pytest.mark.parametrize("kept", [5, 40, 100])
-def test_a_torn_tail_of_the_newest_segment(sound: Path, kept: int) -> None:
+def test_torn_tail_of_the_newest_segment_is_reported(sound: Path, kept: int) -> None:
     start = positions(sound, ACTIVE)[-1]
     write(sound, ACTIVE, "log", read(sound, ACTIVE, "log")[: start + kept])
     found = only(sound)
@@ -162,7 +162,7 @@ def test_a_torn_tail_of_the_newest_segment(sound: Path, kept: int) -> None:
     assert found.severity is Severity.DAMAGE
 
 
-def test_a_snapshot_of_the_metadata_log_is_a_log_too(tmp_path: Path) -> None:
+def test_metadata_snapshot_is_checked_as_a_log(tmp_path: Path) -> None:
     directory = write_partition(tmp_path, {900: batches(900, 930)}, topic="__cluster_metadata")
     log = b"".join(batches(0, 30))
     path = directory / "00000000000000000800-0000000003.checkpoint"

@@ -31,7 +31,7 @@ def run_check(*paths: Path) -> list[tuple[str, str, str]]:
     return [(one.code, one.severity.value, Path(one.path).parent.name) for one in found]
 
 
-def test_a_node_without_meta_properties_is_damaged(data: DataDirectory) -> None:
+def test_node_without_meta_properties_is_damaged(data: DataDirectory) -> None:
     data.meta.unlink()
     assert run_check(data.path) == [("meta-properties-missing", "damage", "data")]
 
@@ -57,7 +57,7 @@ def test_zookeeper_broker_rewrites_the_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", ["3.3.2", "4.4.0"])
-def test_a_kraft_node_without_the_file(version: str, tmp_path: Path) -> None:
+def test_kraft_node_without_meta_properties_is_damaged(version: str, tmp_path: Path) -> None:
     node = unpack_node(version, 2, tmp_path / "node", full=True)
     for each in (node.first, node.second):
         assert not run_check(each)
@@ -65,7 +65,7 @@ def test_a_kraft_node_without_the_file(version: str, tmp_path: Path) -> None:
         assert run_check(each) == [("meta-properties-missing", "damage", each.name)]
 
 
-def test_a_directory_of_another_node(tmp_path: Path) -> None:
+def test_directory_of_another_node_is_reported(tmp_path: Path) -> None:
     node = unpack_node("4.4.0", 2, tmp_path / "node", full=True)
     assert not run_check(node.first, node.second)
     # The log knows the directory by its id, or at least who has its partitions.
@@ -84,7 +84,7 @@ def test_a_directory_of_another_node(tmp_path: Path) -> None:
     assert run_check(node.first) == [("meta-properties-foreign", "damage", "d1")]
 
 
-def test_the_nodes_of_a_cluster_are_not_foreign(node: Path) -> None:
+def test_nodes_of_one_cluster_are_not_foreign(node: Path) -> None:
     three = SAMPLES / "damaged/4.4.0-three-nodes"
     assert not run_check(*sorted(three.glob("n*")))
     assert not run_check(node / "d1", node / "d2")

@@ -64,7 +64,7 @@ SOUND: Pairs = [(1, 10), (2, 20), (3, 30), (4, 40)]
         ({1: (9, 90), 2: (8, 80)}, [1, 2]),
     ],
 )
-def test_slots_of_an_offset_index_that_do_not_rise(
+def test_falling_offset_index_slots_are_found(
     tmp_path: Path, changed: dict[int, tuple[int, int]], odd: list[int]
 ) -> None:
     file = offsets(tmp_path, [changed.get(slot, pair) for slot, pair in enumerate(SOUND)])
@@ -86,9 +86,7 @@ def test_slots_of_an_offset_index_that_do_not_rise(
         ([(10, 1), (20, 2), (30, 0)], [2]),
     ],
 )
-def test_slots_of_a_time_index_that_do_not_rise(
-    tmp_path: Path, pairs: Pairs, odd: list[int]
-) -> None:
+def test_falling_time_index_slots_are_found(tmp_path: Path, pairs: Pairs, odd: list[int]) -> None:
     file = times(tmp_path, pairs)
     assert (file.odd, file.odd_count) == (odd, len(odd))
     assert list_kept(file) == [slot for slot in range(3) if slot not in odd]
@@ -168,9 +166,7 @@ def test_written_and_stale_slots(
 
 
 @pytest.mark.parametrize(("slots", "used"), [(1, 1), (2, 0)])
-def test_one_slot_of_zeros_is_an_entry_of_a_time_index(
-    tmp_path: Path, slots: int, used: int
-) -> None:
+def test_zero_slot_is_an_entry_of_a_time_index(tmp_path: Path, slots: int, used: int) -> None:
     file = open_index(tmp_path, Kind.TIME_INDEX, bytes(12 * slots))
     assert (file.used, len(file), file.is_untrimmed) == (used, used, not used)
 

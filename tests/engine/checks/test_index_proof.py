@@ -37,7 +37,7 @@ def cut(parent: Path, kept: int, *, last: int | None = 30) -> Path:
 
 
 @pytest.mark.parametrize("last", [30, None])
-def test_a_log_that_its_indexes_outlast(tmp_path: Path, last: int | None) -> None:
+def test_log_that_ends_before_its_indexes_is_reported(tmp_path: Path, last: int | None) -> None:
     directory = cut(tmp_path, 4, last=last)
     told = {one.code: one for one in run_checks(directory)}["log-too-short"]
     end = len(read(directory, 0, "log"))
@@ -84,7 +84,7 @@ def test_indexes_continue_after_a_truncation(tmp_path: Path, padded: str) -> Non
 
 
 @pytest.mark.parametrize("extension", ["index", "timeindex"])
-def test_an_index_that_the_device_does_not_give(
+def test_unreadable_index_bytes_are_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, extension: str
 ) -> None:
     """It is told of, and nothing is held against the zeros that stand for it."""
@@ -104,7 +104,7 @@ def test_an_index_that_the_device_does_not_give(
 
 @each("extension", ["index", "timeindex"])
 @each("gone", [True, False])
-def test_an_index_that_cannot_be_opened(tmp_path: Path, extension: str, gone: bool) -> None:
+def test_unopenable_index_is_an_error(tmp_path: Path, extension: str, gone: bool) -> None:
     """The log is read all the same; one that a running broker took away is a note."""
     directory = write_partition(tmp_path, {0: batches(0, 60), 60: batches(60, 90)})
     partition = partition_of(directory)

@@ -43,7 +43,7 @@ def only(path: Path) -> Finding:
         ((-1, -1), []),
     ],
 )
-def test_checkpoint_that_fits(
+def test_matching_checkpoint_is_sound(
     tmp_path: Path, of_batches: tuple[int, ...], entries: list[tuple[int, int]]
 ) -> None:
     assert codes(write(tmp_path, *of_batches, checkpoint=epochs(*entries))) == []
@@ -61,7 +61,7 @@ def test_checkpoint_that_fits(
         ([], "leader-epochs-missing", "epoch 4 at offset 5"),
     ],
 )
-def test_checkpoint_against_the_log(
+def test_checkpoint_must_match_the_log(
     tmp_path: Path, entries: list[tuple[int, int]], code: str, expected: str
 ) -> None:
     path = write(tmp_path, 0, 0, 1, 1, 1, 4, 4, checkpoint=epochs(*entries))
@@ -81,13 +81,13 @@ def test_log_truncated_to_its_start(tmp_path: Path) -> None:
     assert codes(path) == ["leader-epochs-missing"]
 
 
-def test_wrong_file_altogether_is_one_finding(tmp_path: Path) -> None:
+def test_completely_wrong_file_has_one_finding(tmp_path: Path) -> None:
     found = only(write(tmp_path, 2, 2, 3, 3, 5, 5, checkpoint=epochs((7, 0), (9, 2))))
     assert found.code == "leader-epochs-missing"
     assert "2 more epochs are wrong" in found.message
 
 
-def test_missing_file(tmp_path: Path) -> None:
+def test_missing_checkpoint_is_reported(tmp_path: Path) -> None:
     path = write(tmp_path, 0, 0)
     (path / "leader-epoch-checkpoint").unlink()
     assert codes(path) == []  # a log may have been copied away alone
@@ -122,7 +122,7 @@ def test_old_formats_have_no_epochs(tmp_path: Path) -> None:
     assert codes(path) == []
 
 
-def test_directory_being_deleted_has_an_empty_one(tmp_path: Path) -> None:
+def test_directory_being_deleted_has_an_empty_checkpoint(tmp_path: Path) -> None:
     path = write(tmp_path, 0, 0, checkpoint=epochs())
     assert codes(path) == ["leader-epochs-missing"]
     path.rename(tmp_path / f"orders-7.{'0' * 32}-delete")
@@ -130,19 +130,19 @@ def test_directory_being_deleted_has_an_empty_one(tmp_path: Path) -> None:
 
 
 @each("text", ["", "0\n", "0\n1\n0\n", "0\n1\n0 -1\n", "1\n0\n", "0\n2\n0 0\n"])
-def test_malformed(tmp_path: Path, text: str) -> None:
+def test_malformed_checkpoint_is_reported(tmp_path: Path, text: str) -> None:
     """An empty file is one without entries."""
     found = only(write(tmp_path, 0, 0, checkpoint=text))
     assert found.code == ("checkpoint-malformed" if text else "leader-epochs-missing")
 
 
-def test_malformed_in_several_lines(tmp_path: Path) -> None:
+def test_several_malformed_lines_have_one_finding(tmp_path: Path) -> None:
     found = only(write(tmp_path, 0, 0, checkpoint="0\n3\nx\ny\nz\n"))
     assert found.code == "checkpoint-malformed"
     assert found.message.endswith("The same at 2 more places.")
 
 
-def test_entries_out_of_order(tmp_path: Path) -> None:
+def test_entries_out_of_order_are_reported(tmp_path: Path) -> None:
     found = only(write(tmp_path, 0, 0, 1, checkpoint=epochs((1, 2), (0, 0))))
     assert (found.code, found.expected, found.actual) == (
         "leader-epochs-order",
@@ -208,7 +208,7 @@ def test_new_epoch_of_one_batch(tmp_path: Path) -> None:
     assert codes(write(tmp_path, 5, 6, 7, checkpoint=epochs((5, 0), (6, 1), (7, 2)))) == []
 
 
-def test_epochs_that_fall(tmp_path: Path) -> None:
+def test_falling_epochs_are_reported(tmp_path: Path) -> None:
     path = write(tmp_path, 5, 5, 3, 3, checkpoint=epochs((5, 0)))
     codes_found = codes(path)
     assert codes_found[0] == "leader-epoch-falls"
@@ -329,9 +329,7 @@ def test_messages_about_a_checkpoint(
         ((-1, 5, -1), []),
     ],
 )
-def test_epochs_among_themselves(
-    tmp_path: Path, of_batches: tuple[int, ...], codes_of: list[str]
-) -> None:
+def test_epochs_must_rise(tmp_path: Path, of_batches: tuple[int, ...], codes_of: list[str]) -> None:
     path = write(tmp_path, *of_batches)
     (path / "leader-epoch-checkpoint").unlink()
     assert [one.finding.code for one in suspects(path)] == codes_of

@@ -35,12 +35,12 @@ def run_verify(data: DataDirectory, text: str, *, deep: bool = True) -> list[Fin
     return findings(server_properties=str(path), deep=deep)
 
 
-def test_no_limit_no_note(data: DataDirectory) -> None:
+def test_missing_limits_make_no_note(data: DataDirectory) -> None:
     assert codes(data.path, deep=True) == []
     assert run_verify(data, "") == []
 
 
-def test_batches_over_the_limit(data: DataDirectory) -> None:
+def test_batches_over_the_limit_are_a_note(data: DataDirectory) -> None:
     assert run_verify(data, f"message.max.bytes={BATCH_BYTES}") == []
     told = run_verify(data, f"message.max.bytes={BATCH_BYTES - 1}", deep=False)
     assert [(found.code, found.severity.value, found.actual) for found in told] == [
@@ -84,7 +84,7 @@ def test_times_before_the_segment_was_begun(data: DataDirectory) -> None:
     )
 
 
-def test_one_old_limit_is_both(data: DataDirectory) -> None:
+def test_old_timestamp_limit_applies_to_both_directions(data: DataDirectory) -> None:
     told = run_verify(data, "log.message.timestamp.difference.max.ms=9985")
     assert [found.code for found in told] == ["record-time-limit"]
 

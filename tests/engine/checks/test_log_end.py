@@ -82,7 +82,9 @@ def test_next_offset_is_right_despite_the_index(tmp_path: Path, entries: list[in
         ([batch(0), batch(900), break_batch(batch(3)), batch(6)], None),  # 900 is what is too high
     ],
 )
-def test_offsets_that_may_be(tmp_path: Path, parts: list[bytes], indexed: int | None) -> None:
+def test_plausible_offsets_make_no_finding(
+    tmp_path: Path, parts: list[bytes], indexed: int | None
+) -> None:
     assert check_end(tmp_path, parts, indexed) is None
 
 
@@ -131,7 +133,7 @@ def test_offsets_that_may_be(tmp_path: Path, parts: list[bytes], indexed: int | 
         ([*SOUND, break_batch(batch(6, records_count=2, last_offset_delta=2))], None, 5, 6, None),
     ],
 )
-def test_offsets_that_cannot_be(
+def test_impossible_offsets_are_reported(
     tmp_path: Path,
     parts: list[bytes],
     indexed: int | None,
@@ -160,7 +162,7 @@ def test_offsets_that_cannot_be(
     assert f"A start uses {last + 1:,} " in found.message
 
 
-def test_a_sealed_segment_does_not_end_the_log(tmp_path: Path) -> None:
+def test_sealed_segment_does_not_end_the_log(tmp_path: Path) -> None:
     directory = write_partition(tmp_path, {0: [], 9: [batch(9)]})
     write(directory, 0, "log", b"".join([*SOUND, batch(0)]))
     assert "log-end-astray" not in [one.code for one in run_checks(directory)]

@@ -50,7 +50,7 @@ def only(directory: Path, settings: Settings, *, quick: bool = False) -> Finding
 @pytest.mark.parametrize(
     "settings", [DELETED, KNOWN, Settings().override(OPTION, {"cleanup_policy": "delete"})]
 )
-def test_a_segment_of_a_topic_that_nothing_compacts_is_lost(
+def test_missing_segment_of_an_uncompacted_topic_is_lost(
     orders: Path, settings: Settings, quick: bool
 ) -> None:
     found = only(orders, settings, quick=quick)
@@ -64,7 +64,7 @@ def test_a_segment_of_a_topic_that_nothing_compacts_is_lost(
     )
 
 
-def test_a_file_of_the_broker_decides_where_the_log_is_otherwise_whole(orders: Path) -> None:
+def test_broker_files_decide_if_the_log_is_otherwise_complete(orders: Path) -> None:
     of_broker = Settings().override(FILE, {"cleanup_policy": "delete"})
     assert only(orders, of_broker).code == "segment-missing"
     assert only(orders, Settings(file_is_known=True)).code == "segment-missing"
@@ -83,18 +83,18 @@ def test_a_file_of_the_broker_decides_where_the_log_is_otherwise_whole(orders: P
         ),
     ],
 )
-def test_why_loss_is_only_suspected(orders: Path, settings: Settings, why: str) -> None:
+def test_suspected_loss_has_its_reason(orders: Path, settings: Settings, why: str) -> None:
     found = only(orders, settings)
     assert (found.code, found.severity.value) == ("segments-apart", "note")
     assert found.message == f"Offsets 30-59 (30) are in no segment. They may be lost: {why}."
 
 
-def test_a_topic_that_was_compacted_once_may_have_holes(orders: Path) -> None:
+def test_formerly_compacted_topic_may_have_holes(orders: Path) -> None:
     write_checkpoint(orders.parent / "cleaner-offset-checkpoint", [("orders", 0, 60)])
     assert run_check(orders, DELETED) == []
 
 
-def test_a_directory_that_waits_for_removal_has_lost_nothing(orders: Path) -> None:
+def test_directory_pending_deletion_has_lost_nothing(orders: Path) -> None:
     retired = orders.rename(orders.with_name(f"orders-0.{'a' * 32}-delete"))
     assert only(retired, DELETED).code == "segments-apart"
 
@@ -121,12 +121,12 @@ def test_markers_have_offsets_but_are_not_records(orders: Path) -> None:
     assert (found.lost_at_least, found.lost_at_most) == (1, 30)
 
 
-def test_a_sealed_log_without_a_byte_is_missing_too(orders: Path) -> None:
+def test_empty_sealed_log_counts_as_missing(orders: Path) -> None:
     write(orders, 30, "log", b"")
     assert only(orders, DELETED).code == "segment-missing"
 
 
-def test_a_log_that_waits_for_removal_is_named(orders: Path) -> None:
+def test_log_pending_deletion_is_reported(orders: Path) -> None:
     (orders / f"{30:020}.log.deleted").write_bytes(b"".join(batches(30, 60)))
     assert f"{30:020}.log.deleted still exists" in only(orders, DELETED).message
 
@@ -141,7 +141,7 @@ def test_metadata_snapshot_replaces_earlier_segments(orders: Path) -> None:
 @pytest.mark.parametrize(
     ("epochs", "lost"), [([(0, 0)], 60), ([(3, 20), (4, 70)], 40), ([(3, 60)], None), ([], None)]
 )
-def test_epochs_below_the_first_segment_show_that_it_is_missing(
+def test_epochs_below_the_first_segment_prove_a_missing_segment(
     orders: Path, epochs: list[tuple[int, int]], lost: int | None
 ) -> None:
     remove(orders, 0)
@@ -157,7 +157,7 @@ def test_epochs_below_the_first_segment_show_that_it_is_missing(
     assert run_check(orders, KNOWN) == []  # retention is at work
 
 
-def test_the_metadata_log_of_the_same_node_has_the_settings(orders: Path) -> None:
+def test_metadata_log_of_the_node_gives_the_settings(orders: Path) -> None:
     """Of a topic that has none of its own the defaults hold, once the log is known to be whole."""
     metadata = orders.parent.parent / "meta" / "__cluster_metadata-0"
     metadata.mkdir(parents=True)
@@ -206,7 +206,7 @@ def test_missing_offsets_are_reported_without_compaction(orders: Path) -> None:
     assert inside(orders) == []
 
 
-def test_a_batch_with_fewer_records_than_offsets_shows_that_a_cleaner_was_there(
+def test_sparse_batch_proves_compaction(
     orders: Path,
 ) -> None:
     whole = batches(60, 90)

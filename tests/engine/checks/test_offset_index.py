@@ -50,7 +50,7 @@ def pad(directory: Path, base: int, extension: str) -> bytes:
     return data
 
 
-def test_the_reserved_length_of_a_running_broker_is_sound(sound: Path) -> None:
+def test_reserved_length_of_a_running_broker_is_sound(sound: Path) -> None:
     pad(sound, ACTIVE, "index")
     pad(sound, ACTIVE, "timeindex")
     assert run_checks(sound) == ()
@@ -67,7 +67,7 @@ def test_entries_of_every_era_are_sound(sound: Path) -> None:
     assert run_checks(sound) == ()
 
 
-def test_a_piece_of_an_entry_at_the_end(sound: Path) -> None:
+def test_partial_entry_at_the_end_is_reported(sound: Path) -> None:
     data = read(sound, SEALED, "index")
     write(sound, SEALED, "index", data + b"abc")
     found = only(sound)
@@ -76,7 +76,7 @@ def test_a_piece_of_an_entry_at_the_end(sound: Path) -> None:
     assert found.severity is Severity.REBUILD
 
 
-def test_an_entry_that_does_not_rise(sound: Path) -> None:
+def test_falling_entry_is_reported(sound: Path) -> None:
     pairs = slots(sound)
     pairs[4] = (pairs[4][0], pairs[2][1])
     put(sound, pairs)
@@ -91,7 +91,7 @@ def test_entry_too_high_is_reported_not_later_ones(sound: Path) -> None:
     assert place_of(found, sound) == ("offset-index-order", name(SEALED, "index"), 32, 8)
 
 
-def test_a_last_entry_of_offset_zero_leads_a_fetch_past_records(sound: Path) -> None:
+def test_last_entry_of_offset_zero_makes_a_fetch_skip_records(sound: Path) -> None:
     pairs = slots(sound)
     pairs[-1] = (0, pairs[-1][1])
     put(sound, pairs)
@@ -107,7 +107,7 @@ def test_a_last_entry_of_offset_zero_leads_a_fetch_past_records(sound: Path) -> 
     assert start > right.position
 
 
-def test_a_last_entry_of_offset_zero_and_no_batch_stops_every_fetch_above(sound: Path) -> None:
+def test_last_entry_without_a_batch_stops_every_fetch_above(sound: Path) -> None:
     """The newest offset is the one named."""
     pairs = slots(sound)
     pairs[-1] = (0, pairs[-1][1] + 3)
@@ -128,7 +128,7 @@ def test_sound_fetch_starts_after_a_wrong_length(sound: Path) -> None:
     assert "A fetch from offset 59 should start at 59, but a broker gives an error." in told.message
 
 
-def test_a_position_at_which_no_batch_starts(sound: Path) -> None:
+def test_position_without_a_batch_is_reported(sound: Path) -> None:
     pairs = slots(sound)
     pairs[4] = (pairs[4][0], pairs[4][1] + 1)
     put(sound, pairs)
@@ -139,7 +139,7 @@ def test_a_position_at_which_no_batch_starts(sound: Path) -> None:
     assert found.actual != found.expected
 
 
-def test_many_bad_entries_are_one_finding(sound: Path) -> None:
+def test_many_bad_entries_have_one_finding(sound: Path) -> None:
     pairs = slots(sound)
     put(sound, [(offset, position + 1) for offset, position in pairs])
     found = only(sound)
@@ -171,7 +171,7 @@ def test_offset_between_batches_is_harmless(tmp_path: Path) -> None:
     assert "All lookups that were tried still give" in found.message
 
 
-def test_zeros_in_a_sealed_segment(sound: Path) -> None:
+def test_zeros_in_a_sealed_segment_are_reported(sound: Path) -> None:
     data = read(sound, SEALED, "index")
     write(sound, SEALED, "index", data + bytes(80))
     found = only(sound)
@@ -181,13 +181,13 @@ def test_zeros_in_a_sealed_segment(sound: Path) -> None:
     assert place_of(found, sound) == ("offset-index-zeros", name(SEALED, "index"), 0, len(data))
 
 
-def test_a_missing_index(sound: Path) -> None:
+def test_missing_index_is_reported(sound: Path) -> None:
     (sound / name(SEALED, "index")).unlink()
     found = only(sound)
     assert (found.code, found.path) == ("offset-index-missing", str(sound / name(SEALED, "log")))
 
 
-def test_a_missing_index_of_an_empty_log_is_legal(tmp_path: Path) -> None:
+def test_missing_index_of_an_empty_log_is_sound(tmp_path: Path) -> None:
     directory = write_partition(tmp_path, {0: batches(0, 30), 30: []})
     (directory / name(30, "index")).unlink()
     (directory / name(30, "timeindex")).unlink()
@@ -211,7 +211,7 @@ def test_index_of_a_preallocated_log(tmp_path: Path) -> None:
     assert "offset-index-missing" in {found.code for found in run_checks(directory)}
 
 
-def test_an_emptied_index_is_a_note_where_the_neighbours_are_dense(sound: Path) -> None:
+def test_emptied_index_is_a_note_next_to_dense_indexes(sound: Path) -> None:
     write(sound, SEALED, "index", b"")
     found = only(sound)
     assert place_of(found, sound) == ("offset-index-empty", name(SEALED, "index"), None, None)
@@ -220,7 +220,7 @@ def test_an_emptied_index_is_a_note_where_the_neighbours_are_dense(sound: Path) 
     assert run_checks(sound) == ()
 
 
-def test_an_emptied_index_is_a_note_where_the_log_is_long_enough(tmp_path: Path) -> None:
+def test_emptied_index_is_a_note_in_a_long_log(tmp_path: Path) -> None:
     """Also where all are empty, so that no neighbour tells how dense entries are."""
     directory = write_partition(tmp_path, {0: batches(0, 150), 150: batches(150, 300), 300: []})
     for base in (0, 150):
@@ -239,7 +239,7 @@ def test_an_emptied_index_is_a_note_where_the_log_is_long_enough(tmp_path: Path)
     )
 
 
-def test_so_are_old_entries_of_higher_offsets_at_lower_positions(sound: Path) -> None:
+def test_old_entries_of_higher_offsets_at_lower_positions_are_a_note(sound: Path) -> None:
     """As where a log was truncated and then written with larger batches."""
     written = read(sound, ACTIVE, "index")
     relative, position = struct.unpack_from(">ii", written, len(written) - 8)
@@ -267,7 +267,7 @@ def test_stale_entries_after_a_truncation_are_a_note(sound: Path) -> None:
     assert {found.severity for found in run_checks(sound)} == {Severity.NOTE}
 
 
-def test_a_log_cut_between_batches_is_known_by_both_its_indexes(sound: Path) -> None:
+def test_both_indexes_prove_a_log_truncated_between_batches(sound: Path) -> None:
     """Nothing else tells: such a log is sound in itself, and a gap to the next one is legal."""
     log = read(sound, SEALED, "log")
     third = entries(log)[-9]
@@ -280,7 +280,7 @@ def test_a_log_cut_between_batches_is_known_by_both_its_indexes(sound: Path) -> 
     assert any(each.startswith("offset-index-position") for each in found.consequences)
 
 
-def test_an_entry_into_a_bad_range_follows_from_it(sound: Path) -> None:
+def test_entry_into_a_bad_range_is_a_consequence(sound: Path) -> None:
     _, position = slots(sound)[4]
     log = read(sound, SEALED, "log")
     write(sound, SEALED, "log", damage.flip_bit(log, position + 90, 0))
@@ -289,7 +289,7 @@ def test_an_entry_into_a_bad_range_follows_from_it(sound: Path) -> None:
     assert "offset-index-position@32" in found.consequences
 
 
-def test_quick_looks_at_the_index_alone(sound: Path) -> None:
+def test_quick_checks_the_index_alone(sound: Path) -> None:
     log = read(sound, SEALED, "log")
     write(sound, SEALED, "log", damage.flip_bit(log, 100, 0))
     assert run_checks(sound, quick=True) == ()

@@ -27,7 +27,7 @@ def open_batch(offset: int, producer: int, minutes: int = 0) -> bytes:
     return data(offset, producer, 0, transactional=True, timestamp=time)
 
 
-def test_one_that_is_open(tmp_path: Path) -> None:
+def test_open_transaction_is_reported(tmp_path: Path) -> None:
     path = write_log(tmp_path, {0: [data(0), data(1, 7, 0, count=2, transactional=True), data(3)]})
     (found,) = run_checks(path)
     assert found.message == (
@@ -62,7 +62,7 @@ def test_age_by_batches_outside_of_transactions(
 
 
 @pytest.mark.parametrize("time", [-1, TIME])
-def test_a_time_that_is_not_known_proves_no_age(tmp_path: Path, time: int) -> None:
+def test_unknown_time_proves_no_age(tmp_path: Path, time: int) -> None:
     batches = [
         data(0, 7, 0, transactional=True, timestamp=-1 if time < 0 else TIME),
         data(1, timestamp=TIME if time < 0 else -1),
@@ -107,7 +107,7 @@ def test_segment_age_counts_with_a_running_broker(tmp_path: Path) -> None:
                 assert words in found[0].message
 
 
-def test_a_copy_by_another_name_has_no_command_that_ends_it(tmp_path: Path) -> None:
+def test_copy_with_another_name_has_no_abort_command(tmp_path: Path) -> None:
     batches = [open_batch(0, 7), data(1, timestamp=TIME + 31 * MINUTE_MS)]
     path = write_log(tmp_path, {0: batches})
     copy = path.rename(tmp_path / "copy")

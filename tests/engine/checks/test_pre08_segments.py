@@ -33,21 +33,21 @@ def sound(tmp_path: Path) -> Path:
     return write_segments(tmp_path, {0: ONE * 4, 4 * size: ONE * 3 + wrapper})
 
 
-def test_segments_that_join_are_sound(sound: Path) -> None:
+def test_adjoining_segments_are_sound(sound: Path) -> None:
     found, counts = run_check(sound)
     assert found == []
     assert (counts.segments, counts.batches, counts.records_count, counts.wrappers) == (2, 8, 7, 1)
     assert run_check(sound, deep=True)[0] == []
 
 
-def test_a_flipped_byte(sound: Path) -> None:
+def test_flipped_byte_is_reported(sound: Path) -> None:
     path = sound / f"{0:020d}.kafka"
     path.write_bytes(damage.flip(ONE * 4, len(ONE) + 30))
     (found,), _ = run_check(sound)
     assert (found.code, found.path, found.position) == ("crc-mismatch", str(path), len(ONE))
 
 
-def test_segments_that_do_not_join(tmp_path: Path) -> None:
+def test_gap_between_segments_is_damage(tmp_path: Path) -> None:
     """The one era in which a gap between segments keeps the broker from starting."""
     (found,), _ = run_check(write_segments(tmp_path, {0: ONE * 4, 999: ONE}))
     assert (found.code, found.segment) == ("pre08-gap", 999)
@@ -61,14 +61,14 @@ def test_truncated_file_causes_the_following_gap(tmp_path: Path) -> None:
     assert found.consequences == (f"torn-tail@{3 * size}",)
 
 
-def test_a_torn_tail_of_the_newest(sound: Path) -> None:
+def test_torn_tail_of_the_newest_segment_is_reported(sound: Path) -> None:
     path = max(sound.iterdir())
     path.write_bytes(path.read_bytes()[:-3])
     (found,), _ = run_check(sound)
     assert found.code == "torn-tail"
 
 
-def test_a_wrong_sum_inside_a_wrapper_shows_with_deep_only(tmp_path: Path) -> None:
+def test_wrong_checksum_inside_a_wrapper_needs_deep(tmp_path: Path) -> None:
     wrapper = builders.pre08_wrapper([ONE, builders.pre08_message(crc=7)])
     directory = write_segments(tmp_path, {0: wrapper})
     assert run_check(directory)[0] == []
@@ -85,7 +85,7 @@ def test_file_deleted_before_it_is_read(tmp_path: Path) -> None:
     assert not partition.errors
 
 
-def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
+def test_unreadable_file_is_an_error(tmp_path: Path) -> None:
     directory = write_segments(tmp_path, {0: ONE * 4, 4 * len(ONE): ONE})
     partition, loop = partition_of(directory), directory / f"{0:020d}.kafka"
     loop.unlink()

@@ -62,11 +62,11 @@ def sound(tmp_path: Path) -> Path:
         [data(10, 7, NONE), data(11, 7, 4)],
     ],
 )
-def test_sequences_that_join(tmp_path: Path, batches: list[bytes]) -> None:
+def test_consecutive_sequences_are_sound(tmp_path: Path, batches: list[bytes]) -> None:
     assert check_batches(tmp_path, batches) == []
 
 
-def test_gap(tmp_path: Path) -> None:
+def test_sequence_gap_is_reported(tmp_path: Path) -> None:
     batches = [data(0, 7, 0, count=3), data(3), data(4, 7, 5)]
     (found,) = check_batches(tmp_path, batches)
     assert (found.code, found.severity.value) == ("sequence-gap", "note")
@@ -75,7 +75,7 @@ def test_gap(tmp_path: Path) -> None:
     assert "2 sequence numbers" in found.message
 
 
-def test_gap_across_the_wrap(tmp_path: Path) -> None:
+def test_sequence_gap_across_the_wrap_is_reported(tmp_path: Path) -> None:
     (found,) = check_batches(tmp_path, [data(10, 7, LARGEST), data(11, 7, 3)])
     assert (found.code, found.expected, found.actual) == ("sequence-gap", 0, 3)
 
@@ -84,21 +84,21 @@ def test_gap_across_the_wrap(tmp_path: Path) -> None:
     ("sequence", "count"),
     [(4, 3), (6, 1), (5, 3)],  # the same batch, the end of it, and one that overlaps it
 )
-def test_duplicate(tmp_path: Path, sequence: int, count: int) -> None:
+def test_duplicate_sequence_is_reported(tmp_path: Path, sequence: int, count: int) -> None:
     batches = [data(1, 7, 4, count=3), data(9, 7, sequence, count=count)]
     (found,) = check_batches(tmp_path, batches)
     assert (found.code, found.severity.value, found.offset) == ("sequence-duplicate", "note", 9)
     assert (found.expected, found.actual) == (7, sequence)
 
 
-def test_duplicate_of_a_first_batch(tmp_path: Path) -> None:
+def test_duplicate_of_a_first_batch_is_reported(tmp_path: Path) -> None:
     """One that begins at 0 again is the same batch if its times are the same, too."""
     again = [data(0, 7, 0, count=3, timestamp=TIME), data(3, 7, 0, count=3, timestamp=TIME)]
     (found,) = check_batches(tmp_path, again)
     assert found.code == "sequence-duplicate"
 
 
-def test_coordinators_begin_at_0_each_time(tmp_path: Path) -> None:
+def test_coordinators_start_at_sequence_0_each_time(tmp_path: Path) -> None:
     path = tmp_path / "__consumer_offsets-7"
     path.mkdir()
     log_of(path, 0).write_bytes(
@@ -108,7 +108,7 @@ def test_coordinators_begin_at_0_each_time(tmp_path: Path) -> None:
     assert codes(path) == ["transaction-open"]
 
 
-def test_repeated_batch_is_one_finding(tmp_path: Path) -> None:
+def test_repeated_batch_has_one_finding(tmp_path: Path) -> None:
     """Offsets that do not rise tell of it already."""
     last = data(3, 7, 3)
     found = check_batches(tmp_path, [data(0, 7, 0, count=3), last, last])
@@ -121,7 +121,7 @@ def test_sequences_after_a_gap_are_unknown(tmp_path: Path) -> None:
     assert [one.code for one in found] == ["crc-mismatch"]
 
 
-def test_an_empty_batch_keeps_its_sequence(tmp_path: Path) -> None:
+def test_empty_batch_keeps_its_sequence(tmp_path: Path) -> None:
     """Compaction leaves it for a producer's last numbers (F27)."""
     empty = builders.batch(
         [],
@@ -147,9 +147,7 @@ def test_more_open_transactions_than_are_followed(
     assert (found.code, found.severity.value) == ("producers-not-checked", "note")
 
 
-def test_producers_that_were_dropped_are_not_missed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_dropped_producers_are_not_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of very many the longest idle are; a snapshot may still have them."""
     batches = [data(base, base, 0) for base in range(9)]
     path = write_log(tmp_path, {0: batches})
@@ -209,7 +207,7 @@ def test_snapshot_of_a_transaction_that_may_have_begun_in_deleted_segments(
     assert ("snapshot-differs" in codes(path)) is differs
 
 
-def test_snapshot_of_another_offset(sound: Path) -> None:
+def test_snapshot_of_another_offset_is_reported(sound: Path) -> None:
     """A file renamed, or copied from another partition."""
     snapshot_of(sound, 10).write_bytes(snapshot(*AT_SIX))
     found = only(sound)
@@ -217,7 +215,7 @@ def test_snapshot_of_another_offset(sound: Path) -> None:
     assert "2 more producers differ" in found.message
 
 
-def test_snapshot_in_the_midst_of_a_segment(sound: Path) -> None:
+def test_snapshot_inside_a_segment_is_checked(sound: Path) -> None:
     """As a stop leaves it; the scan splits its run there."""
     at_two = (7, 0, 1, 1, 1, TIME, NONE, 0)
     snapshot_of(sound, 2).write_bytes(snapshot(at_two))
@@ -227,7 +225,7 @@ def test_snapshot_in_the_midst_of_a_segment(sound: Path) -> None:
     assert (found.code, found.offset, found.actual) == ("snapshot-differs", 2, "last offset 0")
 
 
-def test_producer_that_never_wrote(sound: Path) -> None:
+def test_producer_without_batches_is_reported(sound: Path) -> None:
     stranger = (5, 0, 3, 4, 0, TIME, NONE, NONE)
     snapshot_of(sound, 6).write_bytes(snapshot(*AT_SIX, stranger))
     assert only(sound).code == "snapshot-differs"
@@ -310,7 +308,7 @@ def test_snapshot_below_the_first_segment(tmp_path: Path) -> None:
     assert codes(path) == ["snapshot-stray"]
 
 
-def test_no_snapshot_at_all(sound: Path) -> None:
+def test_missing_snapshots_are_reported(sound: Path) -> None:
     snapshot_of(sound, 6).unlink()
     assert codes(sound) == []
     snapshot_of(sound, 10).unlink()
@@ -363,25 +361,25 @@ def test_sequence_numbers_rest_on_the_log_from_the_batch_before_on(tmp_path: Pat
     assert suspects(path) == [("sequence-gap", RestsOn(0, *place, 0, 2))]
 
 
-def test_a_plain_batch_rests_on_the_log_from_the_transactions_begin_on(tmp_path: Path) -> None:
+def test_plain_batch_rests_on_the_log_since_the_transaction_start(tmp_path: Path) -> None:
     batches = [data(0), data(1, 7, 0, transactional=True), data(2), data(3, 7, 1)]
     at, end = len(b"".join(batches[:3])), len(b"".join(batches))
     path = write_log(tmp_path, {0: batches})
     assert ("transaction-mixed", RestsOn(0, at, end, 1, 4)) in suspects(path)
 
 
-def test_a_snapshot_rests_on_the_log_below_it(sound: Path) -> None:
+def test_snapshot_rests_on_the_log_below_it(sound: Path) -> None:
     snapshot_of(sound, 10).write_bytes(snapshot(*AT_SIX))
     assert suspects(sound) == [("snapshot-differs", RestsOn(offset=0, end_offset=10))]
 
 
-def test_a_snapshot_beyond_the_end_rests_on_the_logs_last_byte(sound: Path) -> None:
+def test_snapshot_beyond_the_end_rests_on_the_last_byte_of_the_log(sound: Path) -> None:
     snapshot_of(sound, 15).write_bytes(snapshot(*AT_TEN))
     end = len(b"".join(SECOND))
     assert suspects(sound) == [("snapshot-stray", RestsOn(6, end - 1, end, 10, 15))]
 
 
-def test_batches_out_of_order_are_what_an_entry_without_a_marker_rests_on(tmp_path: Path) -> None:
+def test_entry_without_a_marker_rests_on_batches_out_of_order(tmp_path: Path) -> None:
     batches = [data(0), data(1), data(0), data(3), data(4)]
     path = write_log(tmp_path, {0: batches})
     index_of(path, 0).write_bytes(aborted_index((7, 0, 2, 3)))
@@ -392,7 +390,7 @@ def test_batches_out_of_order_are_what_an_entry_without_a_marker_rests_on(tmp_pa
 
 
 @pytest.mark.parametrize("flags", [0, 1])
-def test_a_snapshot_at_a_batch_that_spans_it_is_not_compared(tmp_path: Path, flags: int) -> None:
+def test_snapshot_inside_a_batch_is_not_compared(tmp_path: Path, flags: int) -> None:
     path = write_log(tmp_path, {0: [data(0, 7, 0, count=3), data(3, 7, 3)]})
     snapshot_of(path, 2 + flags).write_bytes(snapshot((7, 0, 99, 99, 0, TIME, NONE, NONE)))
     assert codes(path) == ["snapshot-differs"] * flags

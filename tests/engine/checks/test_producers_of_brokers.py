@@ -49,7 +49,7 @@ def serious(found: list[Finding]) -> list[Finding]:
 
 
 @each("name", SOUND)
-def test_sound_directories_have_no_finding(name: str) -> None:
+def test_sound_directories_have_no_findings(name: str) -> None:
     found = [one for path in data_directories(corpus(name)) for one in run_checks(path)]
     unexpected = [one for one in found if one.code not in ("transaction-open", "preallocated-tail")]
     assert [one for one in unexpected if one.topic not in BAD_TOPICS] == []
@@ -85,7 +85,7 @@ FOUND = {
 
 
 @pytest.mark.parametrize("case", ["killed", "clean", "killed-norp"])
-def test_damage_of_the_corpora(case: str) -> None:
+def test_corpora_have_the_expected_damage(case: str) -> None:
     root = corpus(f"modern/recovery/{case}/before")
     for topic, expected in FOUND.items():
         (path,) = root.rglob(f"{topic}-0")
@@ -93,7 +93,7 @@ def test_damage_of_the_corpora(case: str) -> None:
 
 
 @pytest.mark.parametrize("case", ["killed", "clean", "killed-norp"])
-def test_other_damage_makes_no_finding_of_producers(case: str) -> None:
+def test_other_damage_makes_no_producer_findings(case: str) -> None:
     """One damage, one finding: of framing, where a log was damaged."""
     if find_shared() is None:
         pytest.skip("no corpora: KDUMP_SHARED names none, and there is no ../shared")
@@ -117,7 +117,7 @@ def test_other_damage_makes_no_finding_of_producers(case: str) -> None:
 @pytest.mark.oracle
 @each("profile", PROFILES)
 @each("crash", [False, True])
-def test_made_directories_have_no_finding(tmp_path: Path, profile: str, crash: bool) -> None:
+def test_generated_directories_have_no_findings(tmp_path: Path, profile: str, crash: bool) -> None:
     for seed in SEEDS:
         directory = tmp_path / f"{profile}{seed}-0"
         oracle().make(profile, seed, directory, crash=crash)
@@ -136,7 +136,7 @@ def history(parent: Path, seed: int) -> Path:
 
 
 @pytest.mark.oracle
-def test_random_histories_have_no_finding(tmp_path: Path) -> None:
+def test_random_histories_have_no_findings(tmp_path: Path) -> None:
     """Nothing but notes: a truncated log may lack sequence numbers."""
     for seed in HISTORIES:
         parent = tmp_path / str(seed)

@@ -31,7 +31,7 @@ def gaps(found: tuple[Finding, ...]) -> list[tuple[object, ...]]:
 
 @pytest.mark.parametrize("base", [0, 60])
 @pytest.mark.parametrize("broken", [[9], [8], [8, 9], [6, 7, 8, 9]])
-def test_damage_in_the_last_batches(orders: Path, base: int, broken: list[int]) -> None:
+def test_damage_in_the_last_batches_is_found(orders: Path, base: int, broken: list[int]) -> None:
     log = read(orders, base, "log")
     size = len(log) // 10
     for at in broken:
@@ -44,14 +44,14 @@ def test_damage_in_the_last_batches(orders: Path, base: int, broken: list[int]) 
 
 
 @pytest.mark.parametrize("at", BYTES)
-def test_damage_in_the_header_of_the_last_batch(orders: Path, at: int) -> None:
+def test_damage_in_the_last_batch_header_is_found(orders: Path, at: int) -> None:
     log = read(orders, 0, "log")
     write(orders, 0, "log", flip(log, 9 * (len(log) // 10) + at))
     assert gaps(run_checks(orders, quick=True)) == gaps(run_checks(orders))
 
 
 @pytest.mark.parametrize("quick", [False, True])
-def test_a_missing_newest_segment_is_the_lost_end_of_the_log(tmp_path: Path, quick: bool) -> None:
+def test_missing_newest_segment_is_a_lost_log_end(tmp_path: Path, quick: bool) -> None:
     data = DataDirectory(tmp_path / "data")
     directory = data.partition("orders", 0, (0, 10))
     data.stop()

@@ -138,7 +138,7 @@ def inner(offsets: list[int], *, magic: int = 1, **members: object) -> list[byte
     ]
 
 
-def test_records_of_a_metadata_snapshot(tmp_path: Path) -> None:
+def test_damaged_record_of_a_metadata_snapshot_is_reported(tmp_path: Path) -> None:
     directory = write_partition(tmp_path, {0: batches(0, 6)}, "__cluster_metadata")
     path = directory / f"{6:020}-{1:010}.checkpoint"
     path.write_bytes(builders.batch([builders.record(0), builders.record(1, length=900)]))
@@ -148,30 +148,30 @@ def test_records_of_a_metadata_snapshot(tmp_path: Path) -> None:
     assert run_checks(directory) == ()
 
 
-def test_a_broken_codec_stream(tmp_path: Path) -> None:
+def test_broken_codec_stream_is_reported(tmp_path: Path) -> None:
     one = batch(6, payload=b"no gzip at all", records_count=3, attributes=builders.GZIP)
     found = deep(tmp_path, one)
     assert (found.code, found.actual) == ("records-undecodable", "codec-failed")
 
 
-def test_a_message_in_a_wrapper_with_a_wrong_checksum(tmp_path: Path) -> None:
+def test_message_with_a_wrong_checksum_in_a_wrapper_is_reported(tmp_path: Path) -> None:
     messages = [*inner([0]), *inner([1], crc=7), *inner([2])]
     found = deep(tmp_path, builders.wrapper(messages, 8, timestamp=START_MS + 60))
     assert (found.code, found.offset) == ("inner-crc-mismatch", 7)
 
 
-def test_a_wrapper_in_a_wrapper(tmp_path: Path) -> None:
+def test_nested_wrapper_is_reported(tmp_path: Path) -> None:
     nested = builders.wrapper(inner([0, 1]), 1, timestamp=START_MS + 60)
     found = deep(tmp_path, builders.wrapper([nested], 8, timestamp=START_MS + 60))
     assert (found.code, found.actual) == ("records-undecodable", "inner-compressed")
 
 
-def test_a_wrapper_below_its_last_message(tmp_path: Path) -> None:
+def test_wrapper_below_its_last_message_is_reported(tmp_path: Path) -> None:
     found = deep(tmp_path, builders.wrapper(inner([40, 41]), 8, timestamp=START_MS + 60))
     assert (found.code, found.actual) == ("records-undecodable", "wrapper-offset")
 
 
-def test_a_v0_wrapper_that_is_not_numbered_as_its_last_message(tmp_path: Path) -> None:
+def test_v0_wrapper_with_another_offset_than_its_last_message_is_reported(tmp_path: Path) -> None:
     found = deep(tmp_path, builders.wrapper(inner([6, 7], magic=0), 9, magic=0))
     assert (found.code, found.expected, found.actual) == ("wrapper-offset", 7, 9)
     assert found.consequences == (
@@ -179,7 +179,7 @@ def test_a_v0_wrapper_that_is_not_numbered_as_its_last_message(tmp_path: Path) -
     )
 
 
-def test_a_v0_wrapper_that_hides_its_last_messages(tmp_path: Path) -> None:
+def test_v0_wrapper_that_hides_its_last_messages_is_reported(tmp_path: Path) -> None:
     """A broker goes by the wrapper's offset, a consumer by those inside."""
     found = deep(tmp_path, builders.wrapper(inner([6, 7, 8, 9], magic=0), 7, magic=0))
     assert (found.code, found.expected, found.actual) == ("wrapper-offset", 9, 7)
@@ -193,7 +193,7 @@ def test_wrapper_that_repeats_its_predecessor(tmp_path: Path) -> None:
     assert (found.code, found.expected, found.actual) == ("wrapper-offset", 6, 5)
 
 
-def test_records_of_a_batch_in_a_wrong_place_only_follow(tmp_path: Path) -> None:
+def test_records_of_a_misplaced_batch_are_a_consequence(tmp_path: Path) -> None:
     """It may be no batch of this log at all."""
     records = [builders.record(0), builders.record(1, length=900)]
     times = {"base_timestamp": START_MS + 10, "max_timestamp": START_MS + 10}
@@ -204,7 +204,7 @@ def test_records_of_a_batch_in_a_wrong_place_only_follow(tmp_path: Path) -> None
     assert found.consequences == (f"records-undecodable@{position}",)
 
 
-def test_a_wrapper_with_a_time_that_no_message_has(tmp_path: Path) -> None:
+def test_wrapper_with_a_timestamp_of_no_message_is_reported(tmp_path: Path) -> None:
     found = deep(tmp_path, builders.wrapper(inner([0, 1]), 8, timestamp=START_MS + 70))
     assert (found.code, found.expected) == ("batch-max-timestamp", START_MS + 60)
 
@@ -242,7 +242,7 @@ def test_batches_over_the_limit_are_counted_as_unchecked(tmp_path: Path) -> None
     assert records.not_checked == {"batches_over_limit": 1}
 
 
-def test_messages_of_wrappers_are_counted_when_they_were_opened(tmp_path: Path) -> None:
+def test_messages_of_opened_wrappers_are_counted(tmp_path: Path) -> None:
     directory, _, _ = written(
         tmp_path, builders.wrapper(inner([0, 1, 2]), 8, timestamp=START_MS + 60)
     )

@@ -61,14 +61,14 @@ def test_directory_known_to_the_log_has_no_findings(cluster: Cluster) -> None:
     assert findings(cluster.data.path) == []
 
 
-def test_a_topic_the_log_does_not_know(cluster: Cluster) -> None:
+def test_topic_unknown_to_the_metadata_log_is_reported(cluster: Cluster) -> None:
     path = cluster.data.partition("stray", 0, topic_id=99)
     cluster.write()
     told = find_one(cluster.data.path)
     assert (told.code, told.severity.value, told.path) == ("topic-unknown", "note", str(path))
 
 
-def test_a_topic_that_was_removed(cluster: Cluster) -> None:
+def test_removed_topic_is_reported(cluster: Cluster) -> None:
     cluster.data.partition("gone", 0, topic_id=8)
     made = [topic("gone", 8), partition(0, 8)]
     cluster.write(*made, remove_topic(8))
@@ -80,7 +80,7 @@ def test_a_topic_that_was_removed(cluster: Cluster) -> None:
     assert findings(cluster.data.path) == []  # the broker may not have come to it yet
 
 
-def test_another_topic_of_the_same_name(cluster: Cluster) -> None:
+def test_topic_with_another_id_is_reported(cluster: Cluster) -> None:
     path = cluster.data.partition("users", 0, topic_id=8)
     cluster.write(topic("users", 88), partition(0, 88, (NODE,), (cluster.directory,)))
     told = find_one(cluster.data.path)
@@ -170,7 +170,7 @@ def test_metadata_log_counts_after_a_minute(
     assert found == ({code} if settled else set())
 
 
-def test_a_partition_that_is_nowhere(cluster: Cluster) -> None:
+def test_missing_partition_is_reported(cluster: Cluster) -> None:
     cluster.write(partition(2, 7, (NODE,), (cluster.directory,)))
     told = find_one(cluster.data.path)
     assert (told.code, told.severity.value) == ("partition-missing", "damage")
@@ -178,7 +178,7 @@ def test_a_partition_that_is_nowhere(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("case", ["just-made", "other-directory", "other-broker", "not-all-given"])
-def test_a_partition_that_need_not_be_here(cluster: Cluster, case: str) -> None:
+def test_partition_assigned_elsewhere_is_reported(cluster: Cluster, case: str) -> None:
     if case == "just-made":
         cluster.write(partition(2, 7, (NODE,), (cluster.directory,)), now=LONG_AGO + 1000)
     elif case == "other-directory":
@@ -202,7 +202,7 @@ def test_damaged_metadata_log_is_not_compared(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize(("header", "footer"), [(False, True), (True, False)])
-def test_a_snapshot_without_an_end(cluster: Cluster, header: bool, footer: bool) -> None:
+def test_snapshot_without_an_end_is_reported(cluster: Cluster, header: bool, footer: bool) -> None:
     cluster.write()
     path = cluster.data.path / "__cluster_metadata-0" / f"{2:020}-{0:010}.checkpoint"
     path.write_bytes(snapshot_of(cluster.records[:2], header=header, footer=footer))
@@ -212,7 +212,7 @@ def test_a_snapshot_without_an_end(cluster: Cluster, header: bool, footer: bool)
     ]
 
 
-def test_a_damaged_snapshot_gets_no_consumers_advice(cluster: Cluster) -> None:
+def test_damaged_snapshot_has_no_advice_for_consumers(cluster: Cluster) -> None:
     cluster.write()
     path = cluster.data.path / "__cluster_metadata-0" / f"{2:020}-{0:010}.checkpoint"
     whole = snapshot_of(cluster.records[:2])
@@ -245,7 +245,7 @@ def test_metadata_log_that_starts_after_its_snapshots(cluster: Cluster) -> None:
     assert findings(cluster.data.path) == []
 
 
-def test_a_malformed_quorum_state(cluster: Cluster) -> None:
+def test_malformed_quorum_state_is_reported(cluster: Cluster) -> None:
     cluster.write()
     path = cluster.data.path / "__cluster_metadata-0" / "quorum-state"
     path.write_text('{"leaderId":1}')

@@ -38,7 +38,9 @@ INCOMING = NextBatch(100, 100, 550, 200)
         ({}, {"last_offset": 99 + 2**31}, RollRule(100, "unexplained")),
     ],
 )
-def test_each_rule(sealed: dict[str, int], incoming: dict[str, int], rolled: RollRule) -> None:
+def test_each_rule_explains_a_roll(
+    sealed: dict[str, int], incoming: dict[str, int], rolled: RollRule
+) -> None:
     found = explain(SEALED._replace(**sealed), INCOMING._replace(**incoming), SETTINGS)
     assert found == rolled
 
@@ -46,14 +48,14 @@ def test_each_rule(sealed: dict[str, int], incoming: dict[str, int], rolled: Rol
 @pytest.mark.parametrize(
     ("size", "rule"), [(999 << 20, "unexplained"), ((999 << 20) + 1, "size-of-append")]
 )
-def test_an_append_holds_no_more_than_a_fetch_gives(size: int, rule: str) -> None:
+def test_appends_are_limited_by_the_fetch_size(size: int, rule: str) -> None:
     settings = SETTINGS._replace(segment_bytes=1000 << 20)
     incoming = INCOMING._replace(segment_bytes=1 << 40)
     found = explain(SEALED._replace(size_bytes=size), incoming, settings)
     assert (found.rule, found.actual) == (rule, None if rule == "unexplained" else (1000 << 20) + 1)
 
 
-def test_jitter_makes_a_segment_end_early() -> None:
+def test_jitter_rolls_a_segment_early() -> None:
     settings = SETTINGS._replace(segment_jitter_ms=100)
     incoming = INCOMING._replace(max_timestamp_ms=460)
     assert explain(SEALED, incoming, settings).rule == "time"
@@ -136,7 +138,7 @@ def test_messages_without_an_explaining_rule(data: DataDirectory, tmp_path: Path
     assert "(others by rule: compacted 1)" in told.message
 
 
-def test_a_stated_size_is_not_that_of_internal_topics(tmp_path: Path) -> None:
+def test_configured_size_does_not_apply_to_internal_topics(tmp_path: Path) -> None:
     stated = read_settings(settings(tmp_path, "log.segment.bytes=7"))
     assert stated.for_topic("orders").segment_bytes == 7
     assert "segment_bytes" not in stated.for_topic("__consumer_offsets").stated_fields

@@ -21,7 +21,7 @@ PLACE = Place("orders", 0, 10, "/data/orders-0/10.txnindex")
 @pytest.mark.parametrize(
     ("places", "more"), [(1, None), (2, "1 more place"), (1001, "1,000 more places")]
 )
-def test_a_problem_at_several_places_is_one_finding(places: int, more: str | None) -> None:
+def test_problem_at_several_places_has_one_finding(places: int, more: str | None) -> None:
     problem = Problem(CODE, position=34, size_bytes=7, expected=1, actual=2, places=places)
     told = problem_finding(problem, PLACE)
     assert (told.code, told.path, told.segment) == (CODE, PLACE.path, 10)
@@ -56,7 +56,7 @@ def facts_of(directory: Path, *findings: Finding) -> PartitionFacts:
     return facts
 
 
-def test_the_facts_of_a_partition(directory: Path) -> None:
+def test_facts_of_a_partition_are_collected(directory: Path) -> None:
     facts = facts_of(directory)
     log = directory / f"{20:020}.log"
     assert (facts.topic, facts.partition, facts.path) == ("orders", 0, str(directory))
@@ -73,7 +73,7 @@ def test_the_facts_of_a_partition(directory: Path) -> None:
     assert not facts.still_holds()
 
 
-def test_a_partition_without_an_id(directory: Path) -> None:
+def test_partition_without_an_id_is_surveyed(directory: Path) -> None:
     path = directory / "partition.metadata"
     path.write_text("version: 0\n")
     facts = facts_of(directory)
@@ -87,14 +87,14 @@ def test_a_partition_without_an_id(directory: Path) -> None:
     ("code", "segment", "known"),
     [("crc-mismatch", 20, False), ("crc-mismatch", 10, True), ("slack-bytes", 20, True)],
 )
-def test_damage_in_the_newest_segment_leaves_its_end_open(
+def test_damage_may_hide_the_end_of_the_newest_segment(
     directory: Path, code: str, segment: int, known: bool
 ) -> None:
     told = finding(code, path=str(directory), segment=segment)
     assert facts_of(directory, told).next_offset == (30 if known else None)
 
 
-def test_a_partition_without_segments(directory: Path) -> None:
+def test_partition_without_segments_is_surveyed(directory: Path) -> None:
     for path in directory.glob("0*"):
         path.unlink()
     facts = facts_of(directory)

@@ -7,7 +7,7 @@ from directories import DataDirectory
 from kdump.engine.checks.survey import PartitionFacts, group_surveys
 
 
-def test_data_directories_among_other_paths_each_once(tmp_path: Path) -> None:
+def test_data_directories_are_surveyed_once(tmp_path: Path) -> None:
     first = DataDirectory(tmp_path / "first")
     path = first.partition("orders", 0)
     second = DataDirectory(tmp_path / "second", number=2)

@@ -45,7 +45,7 @@ def test_offsets_that_a_swap_file_holds(directory: Path) -> None:
     assert covered == [OffsetSpan(30, 60)]
 
 
-def test_a_torn_end_of_a_swap_file_is_damage(directory: Path) -> None:
+def test_torn_tail_of_a_swap_file_is_damage(directory: Path) -> None:
     """No broker is writing to it, as it may be to the newest segment."""
     parts = batches(30, 60)
     write(directory, 30, SWAP, b"".join(parts)[:-5])
@@ -64,7 +64,7 @@ def test_zeros_at_the_end_of_a_swap_file_are_damage(directory: Path) -> None:
     assert one.code == "swap-left"
 
 
-def test_damage_in_a_swap_file(directory: Path) -> None:
+def test_damage_in_a_swap_file_is_reported(directory: Path) -> None:
     parts = batches(30, 60)
     parts[3] = damage.flip(parts[3], 70)
     parts[7] = damage.flip(parts[7], 70)
@@ -88,7 +88,7 @@ def test_segments_replaced_by_several_swap_files(directory: Path) -> None:
     assert one.message == "A start replaces segment 0, 60 by the .swap files of segment 0, 21."
 
 
-def test_an_empty_swap_file(directory: Path) -> None:
+def test_start_completes_an_empty_swap_file(directory: Path) -> None:
     write(directory, 30, SWAP, b"")
     (one,), covered = run_check(directory)
     assert one.message.startswith("A start turns the .swap files of segment 30 into a segment;")

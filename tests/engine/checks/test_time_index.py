@@ -58,7 +58,7 @@ def test_offsets_of_records_inside_a_batch_are_sound(sound: Path) -> None:
     assert run_checks(sound) == ()
 
 
-def test_times_that_no_message_of_v0_has_are_sound(tmp_path: Path) -> None:
+def test_timestamps_absent_from_v0_messages_are_sound(tmp_path: Path) -> None:
     """Brokers of 0.10.2 noted a producer's time, then stored the message without it."""
     parts = [builders.message(offset, magic=0) for offset in range(40)]
     directory = write_partition(tmp_path, {0: parts, 40: parts[:0]})
@@ -73,14 +73,14 @@ def test_record_at_time_zero_is_not_an_empty_index(tmp_path: Path) -> None:
     assert run_checks(directory) == ()
 
 
-def test_a_piece_of_an_entry_at_the_end(sound: Path) -> None:
+def test_partial_entry_at_the_end_is_reported(sound: Path) -> None:
     data = read(sound, FIRST, "timeindex")
     write(sound, FIRST, "timeindex", data + b"abc")
     wanted = ("time-index-size", name(FIRST, "timeindex"), len(data), 3)
     assert place_of(only(sound), sound) == wanted
 
 
-def test_an_entry_that_does_not_rise(sound: Path) -> None:
+def test_falling_entry_is_reported(sound: Path) -> None:
     pairs = slots(sound)
     pairs[4] = pairs[2]
     put(sound, pairs)
@@ -88,7 +88,7 @@ def test_an_entry_that_does_not_rise(sound: Path) -> None:
     assert place_of(found, sound) == ("time-index-order", name(FIRST, "timeindex"), 4 * SIZE, SIZE)
 
 
-def test_a_last_entry_too_early_makes_lookups_pass_over_the_segment(sound: Path) -> None:
+def test_early_last_entry_makes_lookups_skip_the_segment(sound: Path) -> None:
     pairs = slots(sound)
     put(sound, [*pairs[:-1], (5, pairs[-1][1])])
     found = only(sound)
@@ -99,7 +99,7 @@ def test_a_last_entry_too_early_makes_lookups_pass_over_the_segment(sound: Path)
     assert str(pairs[-1][0]) in found.message
 
 
-def test_a_last_entry_too_late_hides_the_next_segment(sound: Path) -> None:
+def test_late_last_entry_hides_the_next_segment(sound: Path) -> None:
     pairs = slots(sound)
     late = slots(sound, SECOND)[-1][0] + 1
     put(sound, [*pairs[:-1], (late, pairs[-1][1])])
@@ -120,7 +120,7 @@ def test_early_last_entry_is_harmless_if_an_earlier_segment_answers(
     assert "All lookups by time still give the right answer." in found.message
 
 
-def test_an_entry_that_leads_past_a_record(tmp_path: Path) -> None:
+def test_entry_that_skips_a_record_is_reported(tmp_path: Path) -> None:
     """An early batch is the newest; an entry that forgets it starts a lookup behind it."""
     parts = batches(0, 120)
     newest = START_MS + 1_000_000
@@ -135,7 +135,7 @@ def test_an_entry_that_leads_past_a_record(tmp_path: Path) -> None:
     assert good[-1][0] == newest + 20
 
 
-def test_an_entry_with_another_time_than_its_batch(sound: Path) -> None:
+def test_entry_with_another_timestamp_than_its_batch_is_reported(sound: Path) -> None:
     pairs = slots(sound)
     pairs[4] = (pairs[4][0] + 1, pairs[4][1])
     put(sound, pairs)
@@ -152,7 +152,7 @@ def test_entries_after_the_log_end(sound: Path) -> None:
     assert found.offset == 5000
 
 
-def test_zeros_in_a_sealed_segment_make_lookups_pass_over_it(sound: Path) -> None:
+def test_zeros_make_lookups_skip_a_sealed_segment(sound: Path) -> None:
     data = read(sound, FIRST, "timeindex")
     write(sound, FIRST, "timeindex", data + bytes(5 * SIZE))
     found = only(sound)
@@ -163,7 +163,7 @@ def test_zeros_in_a_sealed_segment_make_lookups_pass_over_it(sound: Path) -> Non
     assert only(sound).code == "time-index-zeros"
 
 
-def test_an_emptied_index_is_judged_by_the_files_time(sound: Path) -> None:
+def test_emptied_index_is_judged_by_the_file_time(sound: Path) -> None:
     write(sound, FIRST, "timeindex", b"")
     late = (START_MS + 3_000_000) / 1000
     os.utime(sound / name(FIRST, "log"), (late, late))
@@ -180,7 +180,7 @@ def test_missing_index_next_to_others(sound: Path) -> None:
     assert only(sound).code == "offset-index-missing"  # then both are rebuilt
 
 
-def test_no_time_index_anywhere_is_an_older_broker(sound: Path) -> None:
+def test_partition_without_time_indexes_is_of_an_older_broker(sound: Path) -> None:
     for base in (FIRST, SECOND, ACTIVE):
         (sound / name(base, "timeindex")).unlink()
     assert run_checks(sound) == ()
@@ -197,7 +197,7 @@ def test_stale_entries_after_a_truncation_are_a_note(sound: Path) -> None:
     assert (found.position, found.size_bytes) == (len(data) - SIZE, SIZE)
 
 
-def test_an_entry_for_a_lost_batch_follows_from_its_loss(sound: Path) -> None:
+def test_entry_of_a_lost_batch_is_a_consequence(sound: Path) -> None:
     log = entries(read(sound, FIRST, "log"))
     lost = next(entry for entry in log if entry.last == slots(sound)[4][1])
     data = read(sound, FIRST, "log")
@@ -266,7 +266,7 @@ def test_messages_about_an_entry_with_a_different_time(sound: Path) -> None:
     )
 
 
-def test_a_missing_index_of_a_log_without_times_is_legal(sound: Path) -> None:
+def test_missing_index_of_a_log_without_timestamps_is_sound(sound: Path) -> None:
     parts = [builders.message(offset, magic=0) for offset in range(SECOND)]
     write(sound, FIRST, "log", b"".join(parts))
     write(sound, FIRST, "index", b"")

@@ -153,7 +153,7 @@ def test_transactions_that_need_an_entry(
     assert [one.finding.code for one in found] == ["transaction-index-missing"] * missing
 
 
-def test_missing_entries_are_one_finding(tmp_path: Path) -> None:
+def test_missing_entries_have_one_finding(tmp_path: Path) -> None:
     other = ENDED._replace(
         offset=60, first_offset=30, last_data_offset=59, records_count=5, producer_id=8
     )
@@ -174,7 +174,7 @@ def test_missing_entries_are_one_finding(tmp_path: Path) -> None:
         ((6, 41, 49, 51), None),
     ],
 )
-def test_the_marker_that_an_entry_without_one_was_written_for(
+def test_entry_without_a_marker_is_matched_to_its_transaction(
     tmp_path: Path, entry: tuple[int, int, int, int], meant: int | None
 ) -> None:
     found = check_entries(tmp_path, [entry], ENDED)
@@ -185,7 +185,7 @@ def test_the_marker_that_an_entry_without_one_was_written_for(
     assert [one.finding.code for one in found[1:]] == rest
 
 
-def test_an_entry_without_a_marker_rests_on_all_batches_out_of_order(tmp_path: Path) -> None:
+def test_entry_without_a_marker_rests_on_all_batches_out_of_order(tmp_path: Path) -> None:
     ((_, touches),) = check_entries(tmp_path, [(7, 40, 49, 51)], unknown=[(100, 200), (500, 600)])
     assert touches == RestsOn(0, 100, 600, 49, 50)
 
@@ -200,7 +200,7 @@ def test_entries_before_a_marker_name_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("marker_at", "recovered"), [(-1, True), (0, False), (49, False)])
-def test_an_entry_below_the_segment_makes_a_start_recover_it(
+def test_entry_below_the_segment_causes_its_recovery(
     tmp_path: Path, marker_at: int, recovered: bool
 ) -> None:
     ((told, _),) = check_entries(tmp_path, [(7, -5, marker_at, 51)])

@@ -67,7 +67,7 @@ def test_sound_directory_has_no_finding(sound: Path) -> None:
         ((7, 0, 3, -2), "transaction-index-stable-offset", 2, -2),
     ],
 )
-def test_wrong_entry(
+def test_wrong_entry_is_reported(
     sound: Path, entry: tuple[int, int, int, int], code: str, expected: int, actual: int
 ) -> None:
     path = index_of(sound, 0)
@@ -88,7 +88,7 @@ def test_last_offset_below_the_base(sound: Path) -> None:
     assert "recover the segment" in found.message
 
 
-def test_missing_file(sound: Path) -> None:
+def test_missing_index_is_reported(sound: Path) -> None:
     index_of(sound, 6).unlink()
     found = only(sound)
     assert found.code == "transaction-index-missing"
@@ -100,7 +100,7 @@ def test_missing_file(sound: Path) -> None:
     assert found.expected == "1 entries"
 
 
-def test_one_entry_of_two_missing(tmp_path: Path) -> None:
+def test_missing_entry_next_to_another_is_reported(tmp_path: Path) -> None:
     """The others are no less right."""
     path = write_log(tmp_path, {0: TWO_ABORTED})
     index_of(path, 0).write_bytes(aborted_index((7, 2, 3, 4)))
@@ -147,7 +147,7 @@ def test_entry_without_a_marker_is_compared_with_its_transaction(tmp_path: Path)
     assert found["transaction-index-missing"].offset == 1
 
 
-def test_torn_entry_and_the_transaction_it_named_are_one_finding(sound: Path) -> None:
+def test_torn_entry_and_its_transaction_have_one_finding(sound: Path) -> None:
     whole = index_of(sound, 6).read_bytes()
     index_of(sound, 6).write_bytes(damage.cut(whole, 31))
     found = only(sound)
@@ -162,13 +162,13 @@ def test_partial_entry_after_complete_ones(sound: Path) -> None:
     assert (found.code, found.position, found.consequences) == ("transaction-index-size", 34, ())
 
 
-def test_version_no_broker_reads(sound: Path) -> None:
+def test_unknown_version_is_reported(sound: Path) -> None:
     index_of(sound, 0).write_bytes(damage.put(index_of(sound, 0).read_bytes(), 0, b"\x01"))
     found = only(sound)
     assert (found.code, found.position, found.actual) == ("transaction-index-version", 0, 256)
 
 
-def test_entries_out_of_order(tmp_path: Path) -> None:
+def test_entries_out_of_order_are_reported(tmp_path: Path) -> None:
     batches = []
     for base in range(0, 12, 2):
         batches += [data(base, 7, base // 2, transactional=True), marker(base + 1, 7, ABORT)]
@@ -188,12 +188,12 @@ def test_entries_out_of_order(tmp_path: Path) -> None:
     assert "The same at 1 more place." in found.message
 
 
-def test_an_entry_twice(sound: Path) -> None:
+def test_repeated_entry_is_reported(sound: Path) -> None:
     index_of(sound, 0).write_bytes(aborted_index((7, 0, 3, 2), (7, 0, 3, 2)))
     assert codes(sound) == ["transaction-index-order"]
 
 
-def test_every_flipped_bit_of_an_index_is_one_finding(sound: Path) -> None:
+def test_every_flipped_bit_of_an_index_has_one_finding(sound: Path) -> None:
     """But for what makes the version negative, which passes for 0."""
     whole = index_of(sound, 0).read_bytes()
     for position in range(len(whole)):
@@ -254,7 +254,7 @@ def test_leader_epochs_give_the_log_start_of_a_copy(tmp_path: Path) -> None:
     assert codes(path) == ["transaction-index-missing"]
 
 
-def test_transaction_begun_in_a_deleted_segment(tmp_path: Path) -> None:
+def test_transaction_may_start_in_a_deleted_segment(tmp_path: Path) -> None:
     path = write_log(tmp_path, {6: SECOND})
     index_of(path, 6).write_bytes(aborted_index((8, 2, 6, 7)))
     assert codes(path) == []
@@ -264,13 +264,13 @@ def test_transaction_begun_in_a_deleted_segment(tmp_path: Path) -> None:
     assert codes(path) == ["transaction-index-first-offset"]
 
 
-def test_compaction_took_the_first_batches(sound: Path) -> None:
+def test_compaction_may_remove_the_first_batches(sound: Path) -> None:
     """The entry stays as it was, as long as one batch is left (I24)."""
     log_of(sound, 0).write_bytes(b"".join(FIRST[2:]))
     assert codes(sound) == []
 
 
-def test_compaction_took_all_batches_and_the_entry(sound: Path) -> None:
+def test_compaction_may_remove_all_batches_and_the_entry(sound: Path) -> None:
     log_of(sound, 0).write_bytes(b"".join(FIRST[2:]))
     index_of(sound, 0).unlink()
     assert codes(sound) == []
@@ -335,7 +335,7 @@ def test_index_written_on_while_the_log_is_read(
     assert codes(sound) == []
 
 
-def test_many_entries_without_markers(sound: Path) -> None:
+def test_many_entries_without_markers_have_one_finding(sound: Path) -> None:
     """However many: the findings of one file are one, with their number."""
     entries = [(7, 0, 3, 2), *((5, 4, 10_000 + n, 4) for n in range(500))]
     index_of(sound, 0).write_bytes(aborted_index(*entries))

@@ -64,7 +64,7 @@ VALUE = struct.pack(">hi", 0, 3)
         (builders.control_record(2, VALUE), None),  # a leader change: no marker
     ],
 )
-def test_control_record(tmp_path: Path, record: bytes, code: str | None) -> None:
+def test_control_record_is_checked(tmp_path: Path, record: bytes, code: str | None) -> None:
     batch = control([record])
     found = check_batches(tmp_path, [batch, data(1)])
     assert [one.code for one in found] == ([] if code is None else [code])
@@ -72,14 +72,14 @@ def test_control_record(tmp_path: Path, record: bytes, code: str | None) -> None
         assert (found[0].position, found[0].size_bytes, found[0].offset) == (0, len(batch), 0)
 
 
-def test_control_batch_that_cannot_be_decoded(tmp_path: Path) -> None:
+def test_undecodable_control_batch_is_reported(tmp_path: Path) -> None:
     batch = control([builders.control_record(ABORT, VALUE, offset_delta=0)[:-1]])
     (found,) = check_batches(tmp_path, [batch])
     assert (found.code, found.actual) == ("control-record", "record")
     assert "truncates it" in found.message
 
 
-def test_two_records_in_a_marker_batch(tmp_path: Path) -> None:
+def test_second_record_in_a_marker_batch_is_reported(tmp_path: Path) -> None:
     two = [builders.control_record(kind, VALUE, offset_delta=kind) for kind in (ABORT, COMMIT)]
     (found,) = check_batches(tmp_path, [control(two)])
     assert (found.code, found.expected, found.actual) == ("control-count", 1, 2)
@@ -104,7 +104,7 @@ def test_fatal_control_types_are_reported(tmp_path: Path) -> None:
     assert "fails to load" not in found.message
 
 
-def test_open_transaction(tmp_path: Path) -> None:
+def test_open_transaction_is_reported(tmp_path: Path) -> None:
     batches = [data(0), data(1, 7, 0, count=2, transactional=True), data(3)]
     (found,) = check_batches(tmp_path, batches)
     assert (found.code, found.severity.value, found.offset) == ("transaction-open", "note", 1)
@@ -123,7 +123,7 @@ def test_only_the_earliest_blocks_readers(tmp_path: Path) -> None:
     assert "stop at" not in second.message
 
 
-def test_ended_transaction(tmp_path: Path) -> None:
+def test_ended_transaction_makes_no_finding(tmp_path: Path) -> None:
     assert check_batches(tmp_path, [data(0, 7, 0, transactional=True), marker(1, 7, COMMIT)]) == []
 
 
@@ -155,7 +155,7 @@ def test_age_by_later_records(tmp_path: Path, minutes: int, code: str) -> None:
     assert f"{minutes} min" in found.message
 
 
-def test_times_inside_of_transactions_prove_no_age(tmp_path: Path) -> None:
+def test_timestamps_inside_transactions_prove_no_age(tmp_path: Path) -> None:
     """They may be those of events long past that are written all at once."""
     batches = [
         data(0, 7, 0, transactional=True, timestamp=TIME),
@@ -193,7 +193,7 @@ def test_messages_about_a_hanging_transaction(tmp_path: Path) -> None:
         assert words in found.message
 
 
-def test_the_timeout_of_the_brokers_own_settings(tmp_path: Path) -> None:
+def test_transaction_timeout_comes_from_the_broker_settings(tmp_path: Path) -> None:
     path = write_hanging(tmp_path)
     settings = tmp_path / "server.properties"
     settings.write_text("transaction.max.timeout.ms=3600000\n")
@@ -302,7 +302,7 @@ def test_hundred_of_many_open_transactions_are_named(tmp_path: Path) -> None:
             assert found[0].message.endswith(words)
 
 
-def test_a_control_batch_rests_on_its_own_bytes(tmp_path: Path) -> None:
+def test_control_batch_rests_on_its_own_bytes(tmp_path: Path) -> None:
     first, odd = data(0), control([builders.control_record(9, VALUE)], base_offset=1)
     partition = partition_of(write_log(tmp_path, {0: [first, odd]}))
     (found,) = scan(partition, [ControlBatches(partition)])

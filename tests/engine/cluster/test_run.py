@@ -78,7 +78,7 @@ def make_directory(path: Path, values: Sequence[bytes]) -> Path:
     return path
 
 
-def test_the_sample_at_its_end() -> None:
+def test_sample_has_its_final_state() -> None:
     found = rows(SAMPLE)
     kinds = list(dict.fromkeys(one["row"] for one in found))
     assert kinds == [
@@ -138,7 +138,7 @@ def test_selected_facts(options: dict[str, Any], kinds: set[str]) -> None:
             assert one["partition"] == 3
 
 
-def test_segments_that_a_running_node_deletes_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_concurrently_deleted_segments_are_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     log, failed = SAMPLES / "4.1.1/d1/__cluster_metadata-0", []
 
     def replay(path: str, **options: Any) -> Any:
@@ -153,7 +153,7 @@ def test_segments_that_a_running_node_deletes_meanwhile(monkeypatch: pytest.Monk
     assert all(isinstance(each, Row) for each in found), found
 
 
-def test_before_and_after_a_topic_was_deleted() -> None:
+def test_deleted_topic_exists_before_its_deletion() -> None:
     for moment, gone in (((884, None), False), ((885, None), True), ((None, 1795220057943), True)):
         (topic,) = rows(SAMPLE, kind="topic", topic="doomed*", at=to_until(moment))
         assert (topic["deleted_ms"] is not None) is gone
@@ -201,7 +201,7 @@ def test_before_and_after_a_topic_was_deleted() -> None:
     assert made_since["after"]["partitions_count"] == 8
 
 
-def test_a_part_of_a_broker_in_partitions() -> None:
+def test_partial_directory_of_a_broker_has_partitions() -> None:
     changes = rows(SAMPLE, kind="change", broker=1, history=True, what=("partitions",))
     assert changes
     for one in changes:
@@ -273,7 +273,7 @@ def test_secrets_need_the_option() -> None:
     assert len(masked) == 2
 
 
-def test_the_paths_of_zookeeper() -> None:
+def test_zookeeper_paths_are_reported() -> None:
     found = {one["path"]: one["value"] for one in rows(SAMPLE, kind="znode", view="zookeeper")}
     state = read_replay(str(SAMPLE / METADATA)).state
     for topic_id, topic in state.topics.items():
@@ -389,7 +389,7 @@ def test_directory_of_a_node_with_its_log_elsewhere() -> None:
     assert rows(live / "d2", live / "d1") == rows(live / "d1")
 
 
-def test_a_node_that_was_formatted_and_never_started() -> None:
+def test_formatted_but_never_started_node_is_reported() -> None:
     found = rows(corpus("newest/data/formatted") / "d1")
     assert found[-1]["source"] == "format"
     features = {one["name"]: one["feature_level"] for one in found if one["row"] == "feature"}
@@ -434,7 +434,7 @@ def test_memory_is_bounded_by_the_state(tmp_path: Path) -> None:
     assert peaks[1] < peaks[0] + (1 << 20)
 
 
-def test_hostile_bytes_of_every_record(tmp_path: Path) -> None:
+def test_hostile_bytes_in_every_record_are_harmless(tmp_path: Path) -> None:
     rng = random.Random(15)
     whole = [
         raw.value

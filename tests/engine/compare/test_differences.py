@@ -17,7 +17,7 @@ from each import each
 from replica_pairs import LOG, pair
 
 
-def test_one_record_that_differs(tmp_path: Path) -> None:
+def test_different_record_is_reported(tmp_path: Path) -> None:
     found = pair(tmp_path, LOG, [*LOG[:8], rewrite_record(LOG[8], 42, b"other"), *LOG[9:]])
     assert found.spans == [("record-differs", 42, 42, 1)]
     (told,) = found.differences
@@ -40,7 +40,9 @@ def test_one_record_that_differs(tmp_path: Path) -> None:
         ({"headers": [(b"h", None)]}, "headers"),
     ],
 )
-def test_field_that_differs(tmp_path: Path, members: dict[str, object], field: str) -> None:
+def test_different_field_is_reported(
+    tmp_path: Path, members: dict[str, object], field: str
+) -> None:
     one = builders.batch([builders.record(0, 0, b"k", b"v")], base_offset=100)
     given = {"key": b"k", "value": b"v", **members}
     other = builders.batch([builders.record(0, **given)], base_offset=100)  # type: ignore[arg-type]
@@ -49,7 +51,7 @@ def test_field_that_differs(tmp_path: Path, members: dict[str, object], field: s
     assert found.differences[0]["fields"] == [field]
 
 
-def test_other_producer(tmp_path: Path) -> None:
+def test_different_producer_is_reported(tmp_path: Path) -> None:
     one = batches(100, 105, producer_id=7, producer_epoch=0, base_sequence=0)
     other = batches(100, 105, producer_id=8, producer_epoch=0, base_sequence=3)
     found = pair(tmp_path, [*LOG, *one], [*LOG, *other])
@@ -83,7 +85,7 @@ def test_side_cut_between_batches(tmp_path: Path, file: str, text: str, reason: 
     assert found.differences[0]["reason"] == reason
 
 
-def test_flipped_byte(tmp_path: Path) -> None:
+def test_flipped_byte_is_attributed_to_its_side(tmp_path: Path) -> None:
     broken = damage.flip_bit(LOG[8].data(), 90, 2)
     found = pair(tmp_path, [*LOG[:8], broken, *LOG[9:]], LOG)
     assert found.spans == [("damaged", 40, 44, 5)]
@@ -109,7 +111,7 @@ def test_flipped_byte_on_both_sides(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("at", [8, 20])
-def test_bytes_of_no_use_on_both_sides(tmp_path: Path, at: int) -> None:
+def test_garbage_on_both_sides_is_reported(tmp_path: Path, at: int) -> None:
     junk = damage.flip(batches(5 * at, 5 * at + 1)[0].data(), 70)
     one, other = ([*LOG[:at], *[junk] * count, *LOG[at:]] for count in (1, 2))
     found = pair(tmp_path, one, other)
@@ -151,7 +153,7 @@ def test_damage_inside_a_batch_of_the_other_side(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("up", [True, False])
-def test_base_offset_that_was_changed(tmp_path: Path, up: bool) -> None:
+def test_changed_base_offset_is_reported(tmp_path: Path, up: bool) -> None:
     data = LOG[8].data()
     odd = damage.put(data, 0, (1 << 40 if up else 3).to_bytes(8, "big"))
     found = pair(tmp_path, [*LOG[:8], odd, *LOG[9:]], LOG)
@@ -165,20 +167,20 @@ def test_repeated_batch(tmp_path: Path) -> None:
     assert found.spans == [("damaged", 45, None, 0)]
 
 
-def test_batch_that_is_missing(tmp_path: Path) -> None:
+def test_missing_batch_is_reported(tmp_path: Path) -> None:
     found = pair(tmp_path, LOG, [*LOG[:8], *LOG[9:]])
     assert found.spans == [("missing", 40, 44, 5)]
     assert found.differences[0]["copy_from"] == str(tmp_path / "left" / "orders-0")
 
 
-def test_missing_from_the_log_start_on(tmp_path: Path) -> None:
+def test_missing_first_batches_are_reported(tmp_path: Path) -> None:
     start = {"log-start-offset-checkpoint": checkpoint(20)}
     right = replica(tmp_path, "right", LOG[6:], files=start, start=0)
     found = compare_directories(replica(tmp_path, "left", LOG), right)
     assert found.spans == [("start-differs", 0, 19, 20), ("missing", 20, 29, 10)]
 
 
-def test_torn_write_in_the_midst_of_a_log(tmp_path: Path) -> None:
+def test_torn_write_inside_a_log_is_reported(tmp_path: Path) -> None:
     left = replica(tmp_path, "left", LOG, segments=(0, 10))
     right = replica(
         tmp_path, "right", [*LOG[:10], LOG[10].data()[:70], *LOG[10:]], segments=(0, 11)
@@ -186,13 +188,13 @@ def test_torn_write_in_the_midst_of_a_log(tmp_path: Path) -> None:
     assert compare_directories(left, right).spans == [("damaged", 50, None, 0)]
 
 
-def test_bytes_of_no_use_between_batches(tmp_path: Path) -> None:
+def test_garbage_between_batches_is_reported(tmp_path: Path) -> None:
     found = pair(tmp_path, LOG, [*LOG[:8], bytes(range(1, 60)), *LOG[8:]])
     assert found.spans == [("damaged", 40, None, 0)]
     assert (found.one["verdict"], found.one["records_differing"]) == ("damaged", {"damaged": 0})
 
 
-def test_bytes_of_no_use_where_batches_differ(tmp_path: Path) -> None:
+def test_garbage_next_to_different_batches_is_reported(tmp_path: Path) -> None:
     junk = bytes(range(1, 60))
     left = replica(tmp_path, "left", [*LOG[:6], junk, *LOG[6:]])
     right = [*LOG[:4], *batches(20, 40, size=20), *LOG[8:]]
@@ -201,14 +203,14 @@ def test_bytes_of_no_use_where_batches_differ(tmp_path: Path) -> None:
     assert found.one["severity"] == "damage"
 
 
-def test_magic_that_was_changed(tmp_path: Path) -> None:
+def test_changed_magic_is_reported(tmp_path: Path) -> None:
     """No checksum covers it, and consumers refuse such a batch."""
     found = pair(tmp_path, LOG, [*LOG[:8], damage.put(LOG[8].data(), 16, b"\x03"), *LOG[9:]])
     assert found.spans == [("damaged", 40, 44, 5)]
     assert found.differences[0]["right"]["code"] == "magic-unknown"
 
 
-def test_segment_that_is_missing(tmp_path: Path) -> None:
+def test_missing_segment_is_reported(tmp_path: Path) -> None:
     left = replica(tmp_path, "left", LOG, segments=(0, 5, 10))
     right = comparing.copy_directory(left, tmp_path / "right")
     (right / "orders-0" / f"{25:020}.log").unlink()
@@ -216,7 +218,7 @@ def test_segment_that_is_missing(tmp_path: Path) -> None:
     assert found.spans == [("missing", 25, 49, 25)]
 
 
-def test_records_that_cannot_be_opened(tmp_path: Path) -> None:
+def test_undecodable_records_are_reported(tmp_path: Path) -> None:
     """The sum is right, the stream below it is not: such a batch was written so."""
     gzip = builders.gzip_bytes(b"".join(builders.record(n) for n in range(5)))
     good = builders.batch(payload=gzip, attributes=1, base_offset=100, records_count=5)

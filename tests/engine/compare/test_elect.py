@@ -68,7 +68,7 @@ def test_shorter_logs_cannot_win_where_only_two_are_up() -> None:
     assert fields["advice"] == "Start node 1 and node 2: only node 1 can be elected."
 
 
-def test_one_voter_is_too_few() -> None:
+def test_single_voter_is_no_majority() -> None:
     fields, _ = rows(all_nodes()[2], topic="__cluster_metadata")
     assert choices(fields, "node_id", "electable") == [(3, False)]
     assert fields["advice"].startswith("Of 3 voters 1 is here, too few")
@@ -83,7 +83,7 @@ def test_one_voter_is_too_few() -> None:
     assert copy == f'cp -a {NODES / "n3" / METADATA} "${{METADATA_LOG_DIR_1:?}}"/{METADATA}'
 
 
-def test_log_of_a_node_without_a_vote(tmp_path: Path) -> None:
+def test_observer_log_does_not_count(tmp_path: Path) -> None:
     """It has the longest log, which has to be given to the voters."""
     shutil.copytree(NODES, tmp_path / "nodes")
     meta = tmp_path / "nodes/n1/meta.properties"
@@ -149,7 +149,7 @@ def test_workers_give_the_same() -> None:
     assert list(elect(paths, options, driver=Workers(2)))[:-1] == ours
 
 
-def test_segments_that_a_running_broker_deletes_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_concurrently_deleted_segments_are_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     real, failed = elect_module._candidates, []
 
     def candidates(item: Any, *rest: Any) -> Any:
@@ -164,7 +164,7 @@ def test_segments_that_a_running_broker_deletes_meanwhile(monkeypatch: pytest.Mo
     assert found["choices"]
 
 
-def test_replicas_alone_in_a_partition() -> None:
+def test_single_replica_is_elected() -> None:
     (error, _) = elect([str(all_nodes()[0])], CompareOptions(Selection(topic="t13"), elect=True))
     assert isinstance(error, NothingToDo)
 
@@ -187,7 +187,7 @@ def write_replica(directory: Path, log: list[tuple[int, int]], *, checkpoint: bo
 
 
 @pytest.mark.parametrize("checkpoint", [True, False])
-def test_histories_that_part(tmp_path: Path, checkpoint: bool) -> None:
+def test_diverged_histories_are_reported(tmp_path: Path, checkpoint: bool) -> None:
     """The longer log was led by who did not lead any more: its last three records are lost."""
     common = [(0, offset) for offset in range(10)]
     old = write_replica(tmp_path / "a", [*common, (0, 10), (0, 11), (0, 12)], checkpoint=checkpoint)
@@ -221,7 +221,7 @@ def test_torn_tail_is_not_counted(tmp_path: Path) -> None:
     assert choices(fields, "log_end", "records_lost") == [(6, 1), (7, 0)]
 
 
-def test_nothing_at_stake(tmp_path: Path) -> None:
+def test_identical_replicas_have_nothing_at_stake(tmp_path: Path) -> None:
     log = [(1, offset) for offset in range(8)]
     fields, summary = rows(write_replica(tmp_path / "a", log), write_replica(tmp_path / "b", log))
     assert not fields["at_stake"]
@@ -278,7 +278,7 @@ def election(number: int, best: str, lost: dict[str, int], **members: object) ->
     return row
 
 
-def test_least_is_lost_in_the_start_order() -> None:
+def test_start_order_loses_the_fewest_records() -> None:
     order = StartOrder(())
     order.add(election(0, "1", {"1": 0, "2": 100, "3": 100}))
     order.add(election(1, "2", {"1": 5, "2": 0}))
@@ -306,7 +306,7 @@ def test_brokers_that_are_voters_start_with_a_majority() -> None:
     assert (one["may_lead"], one["records_lost"]) == (["node 2", "node 3"], 4)
 
 
-def test_table_has_what_matters_first_and_counts_the_rest() -> None:
+def test_table_lists_important_partitions_and_counts_the_rest() -> None:
     written: list[bytes] = []
     table = ElectTable(Page(written.append), quiet=False)
     order = StartOrder(())

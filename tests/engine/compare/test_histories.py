@@ -16,7 +16,7 @@ from kdump.broker.leader_epochs import Span
 from kdump.engine.compare.epochs import common, lineage
 
 
-def test_logs_that_parted(tmp_path: Path) -> None:
+def test_diverged_logs_are_reported(tmp_path: Path) -> None:
     """The old leader went on after another was elected; what it wrote is lost if that one leads."""
     left = [*LOG[:16], *batches(80, 100, 3, producer_id=1, producer_epoch=0, base_sequence=0)]
     right = [*LOG[:16], *with_epoch(batches(80, 90), 4), *with_epoch(batches(90, 95), 5)]
@@ -40,7 +40,9 @@ def test_logs_that_parted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("mark", "said"), [(80, True), (81, False)])
-def test_parted_above_the_high_watermark(tmp_path: Path, mark: int, said: bool) -> None:
+def test_divergence_above_the_high_watermark_is_reported(
+    tmp_path: Path, mark: int, said: bool
+) -> None:
     """Nobody was handed what was never replicated; leaders change without loss that way."""
     right = [*LOG[:16], *with_epoch(LOG[16:], 4)]
     files = {"replication-offset-checkpoint": checkpoint(mark)}
@@ -57,7 +59,7 @@ def test_older_epoch_alone_is_not_a_divergence(tmp_path: Path) -> None:
     assert (found.one["common_epoch"], found.one["common_end_offset"]) == (3, 70)
 
 
-def test_epoch_of_one_batch_that_was_changed(tmp_path: Path) -> None:
+def test_changed_epoch_of_one_batch_is_reported(tmp_path: Path) -> None:
     found = pair(tmp_path, LOG, [*LOG[:8], LOG[8]._replace(epoch=9), *LOG[9:]])
     assert found.spans == [("epoch-differs", 40, 44, 5)]
     assert found.differences[0]["fields"] == ["leader_epoch"]
@@ -76,7 +78,7 @@ def test_epoch_of_one_batch_that_was_changed(tmp_path: Path) -> None:
         (([], 10), ([(2, 0)], 10), None),
     ],
 )
-def test_common_history(
+def test_common_history_is_found(
     left: tuple[list[tuple[int, int]], int],
     right: tuple[list[tuple[int, int]], int],
     expected: tuple[int, int] | None,
@@ -84,7 +86,7 @@ def test_common_history(
     assert common([left, right]) == expected
 
 
-def test_lineage_is_that_of_the_batches() -> None:
+def test_lineage_comes_from_the_batches() -> None:
     spans = [Span(3, 10, 19, 2, 10), Span(9, 20, 24, 1, 5), Span(3, 25, 40, 4, 16)]
     assert lineage(spans, [], 41) == [(3, 10)]
     assert lineage(spans[:1], [(1, 0), (2, 5), (3, 10), (4, 20)], 20) == [

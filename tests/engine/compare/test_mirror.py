@@ -58,7 +58,7 @@ def verdicts(rows: list[Any]) -> list[tuple[str, str | None]]:
 run = partial(commands.run, "compare", "--mirror")
 
 
-def test_stretches_of_a_mirror_with_a_gap_copies_and_another_order(tmp_path: Path) -> None:
+def test_gaps_copies_and_reordering_in_a_mirror_are_reported(tmp_path: Path) -> None:
     source, target = tmp_path / "a", tmp_path / "b"
     partition(source, "orders-0", [*range(10), None, *range(10, 20)], base=100)
     there = [0, 1, 2, 3, 2, 3, *range(6, 12), 13, 12, *range(14, 18)]
@@ -217,7 +217,7 @@ def committed(tmp_path: Path) -> tuple[Path, Path]:
     return source, target
 
 
-def test_committed_offsets_are_translated_by_the_records(committed: tuple[Path, Path]) -> None:
+def test_committed_offsets_are_translated_by_records(committed: tuple[Path, Path]) -> None:
     rows = [one for one in run_mirror(*committed, groups=True) if one.row == "translated-offset"]
     assert [(one.group, one.source_offset, one.offset, one.basis) for one in rows] == [
         ("behind", 7, 5, "records"),
@@ -231,7 +231,7 @@ def test_committed_offsets_are_translated_by_the_records(committed: tuple[Path, 
     assert one == "orders,0,3\n"
 
 
-def test_options_of_mirrors_go_with_them(committed: tuple[Path, Path]) -> None:
+def test_mirror_options_need_mirror(committed: tuple[Path, Path]) -> None:
     for words, told_ in (
         (("--groups",), "--groups requires --mirror"),
         (("--mirror", "--group", "g"), "--group requires --groups"),
@@ -244,7 +244,7 @@ def test_options_of_mirrors_go_with_them(committed: tuple[Path, Path]) -> None:
     assert nothing.exit_code == 1
 
 
-def test_workers_change_nothing(committed: tuple[Path, Path]) -> None:
+def test_workers_give_the_same_result(committed: tuple[Path, Path]) -> None:
     options = CompareOptions(mirror=True, groups=True)
     paths = [*map(str, committed)]
     assert list(compare(paths, options, driver=Workers(2))) == list(compare(paths, options))

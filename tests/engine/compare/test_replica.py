@@ -20,7 +20,7 @@ from oracle import oracle
 @pytest.mark.parametrize(
     ("one", "other"), [("live", "clean"), ("clean", "killed"), ("killed", "recovered")]
 )
-def test_one_broker_at_two_times(one: str, other: str) -> None:
+def test_copies_of_one_broker_at_two_times_agree(one: str, other: str) -> None:
     """Copies of one broker's logs, between which it wrote, compacted, deleted and was killed: the
     earlier is as a follower that lags.
     """
@@ -40,7 +40,7 @@ def _data(name: str, directory: str) -> Path:
     return next(path for path in corpus(name).rglob(directory) if path.is_dir())
 
 
-def test_copy_before_its_recovery() -> None:
+def test_copy_before_its_recovery_agrees() -> None:
     """A broker's damaged logs against what its recovery left of them."""
     verdicts = {}
     for name in ("d1", "d2"):
@@ -65,7 +65,7 @@ def test_copy_before_its_recovery() -> None:
     assert not {"diverged", "truncated"} & {*verdicts.values()}
 
 
-def test_broker_code_compacts_one_side(tmp_path: Path) -> None:
+def test_side_compacted_by_the_broker_agrees(tmp_path: Path) -> None:
     """The same appends, with and without a round of the broker's own cleaner."""
     appends = [
         {
@@ -142,7 +142,7 @@ def _log(many: tuple[Path, list[int]]) -> bytes:
     return (many[0] / "orders-0" / f"{0:020}.log").read_bytes()
 
 
-def test_one_record_in_very_many(many: tuple[Path, list[int]], tmp_path: Path) -> None:
+def test_different_record_among_many_is_found(many: tuple[Path, list[int]], tmp_path: Path) -> None:
     data, positions = _log(many), many[1]
     at = positions[len(positions) // 2]
     size = positions[1]
@@ -160,7 +160,9 @@ def test_one_record_in_very_many(many: tuple[Path, list[int]], tmp_path: Path) -
     assert "1 record not the same on both sides" in found.one["explanation"]
 
 
-def test_cut_side_of_very_many(many: tuple[Path, list[int]], tmp_path: Path) -> None:
+def test_truncated_side_of_many_records_is_found(
+    many: tuple[Path, list[int]], tmp_path: Path
+) -> None:
     at = many[1][-3]
     found = _against(many, tmp_path, damage.cut(_log(many), at + 777))
     assert found.spans == [("truncated", RECORDS - 300, RECORDS - 1, 300)]
@@ -168,7 +170,9 @@ def test_cut_side_of_very_many(many: tuple[Path, list[int]], tmp_path: Path) -> 
     assert "300 records missing at the end of truncated logs." in found.one["explanation"]
 
 
-def test_flipped_byte_in_very_many(many: tuple[Path, list[int]], tmp_path: Path) -> None:
+def test_flipped_byte_among_many_records_is_found(
+    many: tuple[Path, list[int]], tmp_path: Path
+) -> None:
     at = many[1][7]
     found = _against(many, tmp_path, damage.flip_bit(_log(many), at + 300, 4))
     assert found.spans == [("damaged", 700, 799, 100)]

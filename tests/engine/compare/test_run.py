@@ -40,7 +40,7 @@ def test_replica_that_differs_from_two_others(tmp_path: Path) -> None:
     assert "differs from the others" in found.one["explanation"]
 
 
-def test_three_that_all_differ(tmp_path: Path) -> None:
+def test_three_different_copies_are_compared(tmp_path: Path) -> None:
     roots = [
         replica(tmp_path, "a", LOG),
         replica(tmp_path, "b", [*LOG[:8], damage.flip(LOG[8].data(), 90), *LOG[9:]]),
@@ -52,7 +52,7 @@ def test_three_that_all_differ(tmp_path: Path) -> None:
     assert found.one["verdict"] == "damaged"
 
 
-def test_each_copy_that_ends_early_is_named(tmp_path: Path) -> None:
+def test_each_truncated_copy_is_named(tmp_path: Path) -> None:
     roots = [replica(tmp_path, n, LOG[:end]) for n, end in (("a", None), ("b", 12), ("c", 6))]
     words = compare_directories(*roots).one["explanation"]
     assert f"{tmp_path}/b/orders-0 ends 40 offsets before {tmp_path}/a/orders-0." in words
@@ -98,7 +98,7 @@ def test_file_is_not_a_replica(tmp_path: Path) -> None:
     assert [type(error) for error in found.errors] == [PathError]
 
 
-def test_unreadable_replica_leaves_the_others(tmp_path: Path) -> None:
+def test_unreadable_replica_does_not_stop_the_others(tmp_path: Path) -> None:
     roots = [replica(tmp_path, name, LOG) for name in ("a", "b", "c")]
     log = roots[1] / "orders-0" / f"{0:020}.log"
     log.unlink()
@@ -110,7 +110,7 @@ def test_unreadable_replica_leaves_the_others(tmp_path: Path) -> None:
     assert len(found.one["replicas"]) == 2
 
 
-def test_old_logs_were_not_replicated(tmp_path: Path) -> None:
+def test_logs_of_0_7_are_not_compared(tmp_path: Path) -> None:
     for name in ("left", "right"):
         directory = tmp_path / name / "orders-0"
         directory.mkdir(parents=True)
@@ -119,7 +119,7 @@ def test_old_logs_were_not_replicated(tmp_path: Path) -> None:
     assert (found.one["verdict"], found.one["severity"]) == ("not-compared", None)
 
 
-def test_topics_and_partitions_are_narrowed(tmp_path: Path) -> None:
+def test_topics_and_partitions_may_be_selected(tmp_path: Path) -> None:
     roots = [replica(tmp_path, name, LOG) for name in ("left", "right")]
     for root in roots:
         replica(root, "", LOG, partition="orders-1")
@@ -140,7 +140,7 @@ def test_number_of_reported_differences_is_bounded(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("jobs", [2, 3])
-def test_workers_change_nothing(tmp_path: Path, jobs: int) -> None:
+def test_workers_give_the_same_result(tmp_path: Path, jobs: int) -> None:
     roots = [replica(tmp_path, name, LOG) for name in ("left", "right")]
     for number in range(1, 5):
         replica(roots[0], "", LOG[:-number], partition=f"orders-{number}")
@@ -150,7 +150,7 @@ def test_workers_change_nothing(tmp_path: Path, jobs: int) -> None:
     assert len(one.comparisons) == 5
 
 
-def test_words_of_the_verdicts() -> None:
+def test_verdicts_have_their_wording() -> None:
     assert verdict_of({}) == "equal"
     assert severity_of("equal") is None
     for kind, (severity, _) in KINDS.items():
@@ -159,7 +159,7 @@ def test_words_of_the_verdicts() -> None:
         assert severity_of(verdict) in (severity, None)
 
 
-def test_rows_are_in_the_order_of_the_partitions(tmp_path: Path) -> None:
+def test_rows_are_in_partition_order(tmp_path: Path) -> None:
     roots = [replica(tmp_path, name, LOG) for name in ("left", "right")]
     for root in roots:
         for name in ("b-0", "a-10", "a-9"):

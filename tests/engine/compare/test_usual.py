@@ -17,7 +17,7 @@ from comparing import (
 from replica_pairs import LOG, pair
 
 
-def test_equal_whatever_the_segments_are(tmp_path: Path) -> None:
+def test_segment_bounds_do_not_matter(tmp_path: Path) -> None:
     left = replica(tmp_path, "left", LOG, segments=(0, 3, 11))
     found = compare_directories(left, replica(tmp_path, "right", LOG, segments=(0, 7)))
     assert found.differences == []
@@ -27,7 +27,7 @@ def test_equal_whatever_the_segments_are(tmp_path: Path) -> None:
     assert found.summary["verdicts"] == {"equal": 1}
 
 
-def test_follower_that_lags(tmp_path: Path) -> None:
+def test_lagging_follower_is_usual(tmp_path: Path) -> None:
     found = pair(tmp_path, LOG, LOG[:-3])
     assert found.spans == [("behind", 85, 99, 15)]
     assert (found.one["verdict"], found.one["severity"]) == ("behind", "note")
@@ -47,14 +47,14 @@ def test_empty_replica_lags(tmp_path: Path) -> None:
     assert found.spans == [("behind", 0, 99, 100)]
 
 
-def test_retention_went_further(tmp_path: Path) -> None:
+def test_further_retention_is_usual(tmp_path: Path) -> None:
     found = pair(tmp_path, LOG[4:], LOG)
     assert found.spans == [("start-differs", 0, 19, 20)]
     assert found.one["verdict"] == "start-differs"
     assert [each["log_start"] for each in found.one["replicas"]] == [20, 0]
 
 
-def test_deleted_records_that_are_still_there(tmp_path: Path) -> None:
+def test_undeleted_records_are_usual(tmp_path: Path) -> None:
     """Below the log start nobody is handed anything, in the midst of a segment too."""
     start = {"log-start-offset-checkpoint": checkpoint(22)}
     left = replica(tmp_path, "left", [rewrite_record(LOG[0], 1, b"other"), *LOG[1:]], files=start)
@@ -63,13 +63,13 @@ def test_deleted_records_that_are_still_there(tmp_path: Path) -> None:
     assert found.one["severity"] == "note"
 
 
-def test_other_batches_of_the_same_records(tmp_path: Path) -> None:
+def test_different_batches_of_the_same_records_are_usual(tmp_path: Path) -> None:
     found = pair(tmp_path, LOG, [*LOG[:4], *batches(20, 60, size=8), *LOG[12:]])
     assert found.spans == [("rewritten", 20, 59, 40)]
     assert (found.one["verdict"], found.one["severity"]) == ("compacted-differently", "note")
 
 
-def test_older_format_of_the_same_records(tmp_path: Path) -> None:
+def test_older_format_of_the_same_records_is_usual(tmp_path: Path) -> None:
     """A follower of an older broker was sent records in its own format: no headers, no epoch."""
     old = [
         builders.message(n, b"k%d" % n, b"v%d" % n, magic=1, timestamp=comparing.TIME + n)
@@ -79,7 +79,7 @@ def test_older_format_of_the_same_records(tmp_path: Path) -> None:
     assert found.spans == [("rewritten", 0, 99, 100)]
 
 
-def test_preallocated_tail(tmp_path: Path) -> None:
+def test_preallocated_tail_is_usual(tmp_path: Path) -> None:
     left = replica(tmp_path, "left", [*LOG, bytes(5000)])
     assert compare_directories(left, replica(tmp_path, "right", LOG)).differences == []
 
@@ -101,7 +101,7 @@ def users(compact_to: int = 0) -> list[Batch]:
     return log
 
 
-def test_compacted_on_one_side(tmp_path: Path) -> None:
+def test_compaction_of_one_side_is_usual(tmp_path: Path) -> None:
     cleaned = {"cleaner-offset-checkpoint": checkpoint(60)}
     left = replica(tmp_path, "left", users(60), files=cleaned)
     right = replica(tmp_path, "right", users(), files=NEVER_CLEANED)
@@ -116,7 +116,7 @@ def test_compacted_as_the_batches_show(tmp_path: Path) -> None:
     assert pair(tmp_path, users(), users(60)).spans == [("compacted", 0, 49, 50)]
 
 
-def test_lost_from_a_compacted_log(tmp_path: Path) -> None:
+def test_loss_from_a_compacted_log_is_reported(tmp_path: Path) -> None:
     """Below what was compacted too, a record stays until its key comes again."""
     cleaned = {"cleaner-offset-checkpoint": checkpoint(60)}
     log = users(60)
@@ -131,7 +131,7 @@ def test_lost_from_a_compacted_log(tmp_path: Path) -> None:
     assert [each["sound"] for each in found.one["replicas"]] == [True, False]
 
 
-def test_lost_although_an_older_record_has_the_key(tmp_path: Path) -> None:
+def test_loss_is_reported_despite_an_older_record_of_the_key(tmp_path: Path) -> None:
     """Only a later record takes the place of another."""
     log = users(60)
     log[0] = log[0]._replace(items=())

@@ -160,7 +160,7 @@ class Change:
 
 
 @each("seed", SEEDS)
-def test_random_changes(seed: int, tmp_path: Path) -> None:
+def test_random_changes_are_found(seed: int, tmp_path: Path) -> None:
     change = Change(seed)
     rng = change.rng
     cuts = [{rng.randrange(40) for _ in range(rng.randrange(4))} for _ in range(2)]
@@ -200,7 +200,7 @@ def test_random_changes(seed: int, tmp_path: Path) -> None:
 
 
 @each("seed", SEEDS)
-def test_random_changes_on_both_sides(seed: int, tmp_path: Path) -> None:
+def test_random_changes_on_both_sides_are_found(seed: int, tmp_path: Path) -> None:
     one = Change(seed, kinds=ALL_CHANGES[:-1])
     other = Change(seed + 1_000_000, like=one.left, kinds=ALL_CHANGES[:-1])
     left = replica(tmp_path, "left", one.right, segments=(seed % 7,), files=NEVER_CLEANED)
@@ -226,7 +226,7 @@ def test_random_changes_on_both_sides(seed: int, tmp_path: Path) -> None:
             assert difference["last_offset"] in holder.held
 
 
-def test_random_changes_do_all_kinds() -> None:
+def test_random_changes_cover_all_kinds() -> None:
     """The changes above reach what they are meant to; else they would prove little."""
     some = [Change(seed) for seed in range(1, 60)]
     assert any(change.flipped for change in some)
@@ -255,7 +255,7 @@ def mutate(data: bytes, rng: random.Random) -> bytes:
 
 
 @pytest.mark.parametrize("seed", range(SEED, SEED + (2000 if LONG else 100)))
-def test_real_logs_with_bytes_changed_at_random(seed: int, tmp_path: Path) -> None:
+def test_random_changes_in_real_logs_are_found(seed: int, tmp_path: Path) -> None:
     """All formats and codecs; whatever is changed, no comparison fails and each change is told."""
     rng = random.Random(seed)
     source = rng.choice(PARTITIONS)

@@ -107,7 +107,7 @@ DOUBTS = [
 
 
 @each("doubt", DOUBTS, ids=lambda doubt: doubt.words)
-def test_in_doubt_age_decides(doubt: Doubt) -> None:
+def test_age_decides_in_doubt(doubt: Doubt) -> None:
     around = JudgementContext(NOW, 900_000, doubt.missing)
     verdict = judge(doubt.transaction, [doubt.one], around)
     assert (verdict.hanging, verdict.hung) == (None, ())
@@ -152,7 +152,7 @@ def test_expected_end_is_described() -> None:
     assert "decided (commit)" in words("PrepareCommit")
 
 
-def test_nothing_open() -> None:
+def test_closed_transaction_has_no_verdict() -> None:
     assert judge(make_transaction("CompleteCommit"), [], KNOWN) == (False, None, ())
     assert judge(make_transaction("Ongoing"), [], KNOWN).cause is not None
     unread = judge(make_transaction(None, problem="malformed"), [], KNOWN)

@@ -41,7 +41,7 @@ def run_verify(*paths: Path, **options: object) -> list[Finding]:
     ]
 
 
-def test_present_producer_before_one_that_was() -> None:
+def test_current_producer_takes_precedence() -> None:
     one = Transaction("a", 0, 0, "Empty", producer_id=7, previous_producer_id=7)
     two = Transaction("b", 0, 1, "Empty", producer_id=8, previous_producer_id=7)
     three = Transaction("c", 0, 2, "Empty", producer_id=9, previous_producer_id=5)
@@ -50,7 +50,7 @@ def test_present_producer_before_one_that_was() -> None:
 
 
 @pytest.mark.parametrize("predict", [False, True])
-def test_one_that_is_awaited_is_named(predict: bool, tmp_path: Path) -> None:
+def test_awaited_transaction_is_named(predict: bool, tmp_path: Path) -> None:
     write_open(tmp_path)
     states(tmp_path, "Ongoing", "orders-7")
     (told,) = run_verify(tmp_path, predict=predict)
@@ -96,7 +96,7 @@ def test_no_verdict_on_an_incomplete_topic(tmp_path: Path) -> None:
     assert told.code == "transaction-open"
 
 
-def test_marker_may_be_in_what_broke_off(tmp_path: Path) -> None:
+def test_marker_may_be_in_a_torn_tail(tmp_path: Path) -> None:
     write_open(tmp_path, data(1)[:-1])
     states(tmp_path, "CompleteAbort")
     assert "transaction-hanging" not in [told.code for told in run_verify(tmp_path)]
@@ -112,14 +112,14 @@ def test_running_broker_may_still_end_it(tmp_path: Path, monkeypatch: pytest.Mon
     assert told.code == "transaction-open"
 
 
-def test_workers_change_nothing(tmp_path: Path) -> None:
+def test_workers_give_the_same_result(tmp_path: Path) -> None:
     write_open(tmp_path)
     states(tmp_path, "CompleteAbort")
     items = list(verify([str(tmp_path)], VerifyOptions(), driver=Workers(2)))
     assert [one for one in items if one in run_verify(tmp_path)] == run_verify(tmp_path) != []
 
 
-def test_the_one_that_hangs_in_a_recorded_directory() -> None:
+def test_recorded_hanging_transaction_is_found() -> None:
     """And those that are open, by their names."""
     root = corpus("newest/data/killed")
     told = run_verify(root / "d1", root / "d2")

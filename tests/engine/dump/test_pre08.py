@@ -62,7 +62,7 @@ def dump(tmp_path: Path) -> Dump:
     return Dump(tmp_path)
 
 
-def test_records(dump: Dump) -> None:
+def test_records_of_0_7_are_dumped(dump: Dump) -> None:
     rows = dump.items(WHOLE)
     b, w, end = BASE + len(A), BASE + len(A) + len(B), BASE + len(WHOLE)
     assert [
@@ -80,7 +80,7 @@ def test_records(dump: Dump) -> None:
         assert (row.transactional, row.control, row.key, row.headers) == (False, None, None, ())
 
 
-def test_batches(dump: Dump) -> None:
+def test_entries_of_0_7_are_dumped_as_batches(dump: Dump) -> None:
     rows = dump.items(WHOLE, BATCHES)
     assert all(isinstance(row, BatchRow) for row in rows)
     assert [
@@ -94,7 +94,7 @@ def test_batches(dump: Dump) -> None:
     assert all(row.crc_valid and row.last_offset == row.base_offset for row in rows)
 
 
-def test_hex(dump: Dump) -> None:
+def test_hex_of_0_7_is_annotated(dump: Dump) -> None:
     texts = dump.items(WHOLE, HEX)
     assert [text.position for text in texts] == [0, len(A), len(A) + len(B)]
     assert all(isinstance(text, HexText) for text in texts)
@@ -113,7 +113,7 @@ def test_hex(dump: Dump) -> None:
         ({"to_offset": 0}, []),
     ],
 )
-def test_ranges(dump: Dump, span: dict[str, int], values: list[bytes]) -> None:
+def test_ranges_are_byte_positions(dump: Dump, span: dict[str, int], values: list[bytes]) -> None:
     assert dump.values(WHOLE, **span) == values
 
 
@@ -145,7 +145,7 @@ def test_wrong_checksum_shows_the_header_and_continues(dump: Dump, mode: str) ->
         assert not before.crc_valid
 
 
-def test_a_flipped_bit_of_the_stored_sum(dump: Dump) -> None:
+def test_flipped_bit_of_the_stored_checksum_is_reported(dump: Dump) -> None:
     (found,) = (i for i in dump.items(flip_bit(B, 7, 5)) if isinstance(i, Finding))
     assert "byte 7 bit 5" in found.message
 
@@ -172,7 +172,7 @@ def test_length_beyond_the_file_before_further_entries(dump: Dump) -> None:
     assert dump.values(broken) == [b"a", b"one", b"two"]
 
 
-def test_an_unknown_magic(dump: Dump) -> None:
+def test_unknown_magic_is_reported(dump: Dump) -> None:
     broken = put(WHOLE, len(A) + 4, b"\x09")
     assert dump.findings(broken) == [("magic-unknown", len(A), len(B))]
     assert dump.values(broken) == [b"a", b"one", b"two"]
@@ -196,7 +196,9 @@ def test_an_unknown_magic(dump: Dump) -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_entries_with_a_right_sum(dump: Dump, entry: bytes, code: str, values: list[bytes]) -> None:
+def test_entries_with_a_valid_checksum_are_checked(
+    dump: Dump, entry: bytes, code: str, values: list[bytes]
+) -> None:
     data = A + entry + B
     assert dump.findings(data) == [(code, len(A), len(entry))]
     assert dump.values(data) == [b"a", *values, b"bee"]
@@ -210,14 +212,14 @@ def test_empty_wrapper_is_sound(dump: Dump) -> None:
     assert dump.values(data) == [b"a", b"bee"]
 
 
-def test_more_plain_text_than_allowed(dump: Dump) -> None:
+def test_decompressed_size_is_limited(dump: Dump) -> None:
     wrapper = pre08_wrapper([pre08_message(bytes(5000))])
     assert dump.findings(wrapper, limit=4000) == [("over-decompress-limit", 0, len(wrapper))]
     assert dump.findings(wrapper, limit=6000) == []
 
 
 @pytest.mark.parametrize("mode", [RECORDS, BATCHES, HEX])
-def test_an_entry_too_large_to_hold(dump: Dump, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_oversize_entry_is_reported(dump: Dump, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kdump.storage.pre08_records.BLOCK_BYTES", 1000)
     large = pre08_message(random.Random(1).randbytes(3000))
     items = dump.items(A + large + B, mode, 2000)
@@ -226,7 +228,7 @@ def test_an_entry_too_large_to_hold(dump: Dump, mode: str, monkeypatch: pytest.M
     assert len(items) == 3
 
 
-def test_a_name_without_a_number_counts_from_0(tmp_path: Path) -> None:
+def test_file_without_a_number_counts_from_0(tmp_path: Path) -> None:
     path = tmp_path / "copy.kafka"
     path.write_bytes(A + B)
     with Source(path) as source:
@@ -236,7 +238,7 @@ def test_a_name_without_a_number_counts_from_0(tmp_path: Path) -> None:
     assert [row.offset for row in rows if isinstance(row, RecordRow)] == [0, len(A)]
 
 
-def test_an_unreadable_range_is_called_so(dump: Dump) -> None:
+def test_unreadable_range_is_reported(dump: Dump) -> None:
     dump.path.write_bytes(A + bytes(len(B)) + A)
     with Source(dump.path) as source:
         source.unreadable.append((len(A), len(A) + len(B)))
@@ -244,7 +246,7 @@ def test_an_unreadable_range_is_called_so(dump: Dump) -> None:
     assert [item.code for item in items if isinstance(item, Finding)] == ["unreadable"]
 
 
-def test_modes_are_the_words_commands_use() -> None:
+def test_modes_are_spelled_as_on_the_command_line() -> None:
     assert (pre08.RECORDS, pre08.BATCHES, pre08.HEX) == ("records", "batches", "hex")
 
 

@@ -169,7 +169,7 @@ def rewrite_indexes(path: Path, state: str) -> None:
 
 
 @pytest.mark.parametrize("state", [*LIES, "missing", "torn"])
-def test_offset_ranges(partition: Path, state: str) -> None:
+def test_offset_ranges_select_records(partition: Path, state: str) -> None:
     every, _ = run_dump(partition)
     rewrite_indexes(partition, state)
     bounds = sorted({row["offset"] for row in every})
@@ -194,7 +194,7 @@ def times(row: Json) -> int:
     return -1 if row["timestamp_ms"] is None else int(row["timestamp_ms"])
 
 
-def test_time_ranges(partition: Path) -> None:
+def test_time_ranges_select_records(partition: Path) -> None:
     every, _ = run_dump(partition)
     rng = random.Random(1)
     for _ in range(40):
@@ -244,9 +244,7 @@ def test_time_ranges_ignore_a_wrong_time_index(partition: Path, state: str) -> N
         assert found == []
 
 
-def test_a_sound_time_index_leaves_segments_out(
-    modern: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sound_time_index_skips_segments(modern: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     partition = modern
     write_time_indexes(partition, "sound")
     later = max(times(row) for row in run_dump(partition)[0]) - 10
@@ -312,7 +310,9 @@ FILTERS: list[tuple[dict[str, Any], Callable[[Json], bool]]] = [
 
 
 @pytest.mark.parametrize(("options", "admits"), FILTERS)
-def test_filters(partition: Path, options: Json, admits: Callable[[Json], bool]) -> None:
+def test_filters_select_records(
+    partition: Path, options: Json, admits: Callable[[Json], bool]
+) -> None:
     every, _ = run_dump(partition)
     expected = [row for row in every if admits(row)]
     assert run_dump(partition, **options)[0] == expected
@@ -325,12 +325,12 @@ def test_filters(partition: Path, options: Json, admits: Callable[[Json], bool])
 
 @pytest.mark.parametrize("mode", ["records", "batches"])
 @pytest.mark.parametrize("limit", [0, 1, 2, 24, 25, 26, 10_000])
-def test_limit(partition: Path, mode: str, limit: int) -> None:
+def test_limit_ends_the_dump(partition: Path, mode: str, limit: int) -> None:
     every, _ = run_dump(partition, mode=mode)
     assert run_dump(partition, mode=mode, limit=limit)[0] == every[:limit]
 
 
-def test_limit_counts_over_all_paths(partition: Path) -> None:
+def test_limit_counts_records_of_all_paths(partition: Path) -> None:
     logs = sorted(partition.glob("*.log"))
     asked = [str(log) for log in logs[:2]]
     first = sum(map(len_of, dump(asked[:1], DumpOptions())))
@@ -342,7 +342,7 @@ def len_of(item: object) -> int:
     return len(item) if isinstance(item, (RecordChunk, BatchChunk)) else 0
 
 
-def test_header_ranges(partition: Path) -> None:
+def test_ranges_select_headers(partition: Path) -> None:
     """A header is shown where its entry can hold a record of the range."""
     headers, _ = run_dump(partition, mode="batches", deep=True)
     for start, end in ((1000, 1001), (1040, 1100), (1150, 1151)):
@@ -370,9 +370,7 @@ def test_header_times_where_the_field_holds_no_time(tmp_path: Path) -> None:
     assert [row["base_offset"] for row in rows] == [0]
 
 
-def test_ranges_with_a_sound_index_read_little(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sound_index_saves_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "big-0"
     path.mkdir()
     data, slots = bytearray(), []
@@ -430,7 +428,7 @@ def test_damage_outside_the_range_is_not_reported(partition: Path) -> None:
     assert found == []
 
 
-def test_findings_do_not_count_as_rows(partition: Path) -> None:
+def test_limit_does_not_count_findings(partition: Path) -> None:
     log = min(partition.glob("*.log"))
     log.write_bytes(b"garbage" * 20 + log.read_bytes())
     rows, found = run_dump(partition, limit=4)
@@ -450,12 +448,12 @@ def test_findings_do_not_count_as_rows(partition: Path) -> None:
         {"from_time_ms": 0},
     ],
 )
-def test_bounds_that_no_message_of_0_7_meets(options: Json) -> None:
+def test_time_bounds_exclude_messages_of_0_7(options: Json) -> None:
     path = corpus("old/v07-072.clean") / "data" / "plain-0"
     assert run_dump(path, **options)[0] == []
 
 
-def test_grep_and_limit_over_files_of_0_7() -> None:
+def test_grep_and_limit_apply_to_files_of_0_7() -> None:
     path = corpus("old/v07-072.clean") / "data" / "plain-0"
     every, _ = run_dump(path)
     word = re.compile(rb"lorem.*dolor")
@@ -478,14 +476,14 @@ def errors(*paths: Path, **options: Any) -> list[KdumpError]:
     return [item for item in items if isinstance(item, KdumpError)]
 
 
-def test_a_path_that_is_not_there_does_not_stop_the_others(partition: Path) -> None:
+def test_missing_path_does_not_stop_the_others(partition: Path) -> None:
     missing = partition.parent / "nobody-0"
     items = list(dump([str(missing), str(partition)], DumpOptions()))
     assert isinstance(items[0], PathError)
     assert any(isinstance(item, RecordChunk) for item in items[1:])
 
 
-def test_a_file_without_records(partition: Path) -> None:
+def test_file_without_records_is_an_error(partition: Path) -> None:
     index = next(partition.glob("*.index"))
     (error,) = errors(index)
     assert "--entries" in str(error)
@@ -494,7 +492,7 @@ def test_a_file_without_records(partition: Path) -> None:
     assert "without --entries" in str(error)
 
 
-def test_nothing_to_work_on(tmp_path: Path) -> None:
+def test_missing_input_is_an_error(tmp_path: Path) -> None:
     assert [type(error) for error in errors(tmp_path)] == [NothingToDo]
 
 
@@ -506,7 +504,7 @@ def test_empty_partition_is_not_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_file_that_may_not_be_read(partition: Path) -> None:
+def test_unreadable_file_is_an_error(partition: Path) -> None:
     log = min(partition.glob("*.log"))
     log.chmod(0)
     items = list(dump([str(partition)], DumpOptions()))
@@ -514,13 +512,13 @@ def test_a_file_that_may_not_be_read(partition: Path) -> None:
     assert any(isinstance(item, RecordChunk) for item in items)
 
 
-def test_a_directory_named_like_a_log(partition: Path) -> None:
+def test_directory_named_like_a_log_is_an_error(partition: Path) -> None:
     (partition / f"{5000:020}.log").mkdir()
     items = list(dump([str(partition)], DumpOptions()))
     assert [type(item) for item in items if isinstance(item, (KdumpError, Finding))] == [PathError]
 
 
-def test_entries_of_a_partition(partition: Path) -> None:
+def test_entries_of_a_partition_are_dumped(partition: Path) -> None:
     rows, found = run_dump(partition, mode="entries")
     assert {row["row"] for row in rows} == {"offset-index-entry"}
     assert len(rows) == 36
@@ -534,7 +532,9 @@ LARGE = random.Random(1).randbytes(70_000)
 
 @each(("value", "count"), [(SMALL, 5), (LARGE, 3)], ids=["small", "large"])
 @each("ask", [dump, kafka_dump])
-def test_one_plain_text_at_a_time(tmp_path: Path, ask: object, value: bytes, count: int) -> None:
+def test_one_decompressed_batch_is_held_at_a_time(
+    tmp_path: Path, ask: object, value: bytes, count: int
+) -> None:
     """A chunk's text goes when the next item is asked for, though the chunk is still held."""
     log = tmp_path / "t-0" / f"{0:020d}.log"
     log.parent.mkdir()

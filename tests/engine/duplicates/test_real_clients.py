@@ -164,7 +164,7 @@ def run_duplicates(world: World, options: DuplicateOptions, **given: Any) -> lis
     ("within_ms", "within_records"), [(None, None), (60_000, None), (0, None), (None, 10)]
 )
 @pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
-def test_duplicates(
+def test_duplicates_of_real_clients_are_found(
     world: World, by: str, within_ms: int | None, within_records: int | None, isolation: str
 ) -> None:
     header = b"id" if by.startswith("header") else None
@@ -198,7 +198,7 @@ def test_duplicates(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_misplaced_keys(world: World, name: str) -> None:
+def test_misplaced_keys_of_real_clients_are_found(world: World, name: str) -> None:
     options = PlacementOptions(partitioner=name, selection=Selection(topic="topic-*"), top=1000)
     rows = list(placement([str(world.directory)], options))
     assert rows == list(placement([str(world.directory)], options, driver=Workers(2)))
@@ -253,7 +253,7 @@ def by_producer(world: World, topic: str, missed: list[ConsumedRecord]) -> dict[
     return sums
 
 
-def test_the_partitioner_that_fits_is_named(world: World) -> None:
+def test_matching_partitioner_is_named(world: World) -> None:
     options = PlacementOptions(selection=Selection(topic="topic-*"))
     for row in placement([str(world.directory)], options):
         if row.row != "key-placement":  # type: ignore[union-attr]
@@ -273,7 +273,7 @@ def test_the_partitioner_that_fits_is_named(world: World) -> None:
 
 
 @pytest.mark.skipif(not LONG, reason="long profile: every topic on Spark, too")
-def test_on_spark(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_duplicates_on_spark_are_the_same(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pyspark")
     from kdump.spark.driver import SparkDriver
     from kdump.spark.session import spark_session

@@ -41,7 +41,7 @@ records_of = lru_cache(1)(lambda path: [row for row in run_dump(path)[0] if row[
 
 @pytest.mark.parametrize("by", [("key",), ("key", "value"), ("value",)])
 @pytest.mark.parametrize("path", DIRECTORIES, ids=lambda path: "-".join(path.parts[-2:]))
-def test_groups_of_sample_data(path: Path, by: tuple[str, ...]) -> None:
+def test_duplicates_in_sample_data_are_grouped(path: Path, by: tuple[str, ...]) -> None:
     groups: dict[Any, set[Any]] = defaultdict(set)
     for row in records_of(path):
         if row["control"] is None:
@@ -93,7 +93,7 @@ def test_replica_is_not_a_duplicate(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("buckets", [1, 2, 7])
-def test_a_spool_sorts(tmp_path: Path, buckets: int) -> None:
+def test_spool_sorts_entries(tmp_path: Path, buckets: int) -> None:
     entries = [
         number.to_bytes(4, "big") * (1 + number % 5) for number in range(0, 1 << 32, 9973 << 10)
     ]

@@ -14,7 +14,7 @@ from kdump.engine.work.pipeline import Workers
 SAMPLE = Path(__file__).parents[3] / "sample-data/clean/4.1.1/d1"
 
 
-def test_row_of_an_offset(partition: Path) -> None:
+def test_offset_lookup_has_its_row(partition: Path) -> None:
     assert at_offset(partition, 5) == {
         "row": "offset-lookup",
         "topic": "orders",
@@ -38,7 +38,7 @@ def test_row_of_an_offset(partition: Path) -> None:
     }
 
 
-def test_row_of_a_time(partition: Path) -> None:
+def test_time_lookup_has_its_row(partition: Path) -> None:
     assert at_time(partition, TIME + 4) == {
         "row": "time-lookup",
         "topic": "orders",
@@ -58,7 +58,7 @@ def test_row_of_a_time(partition: Path) -> None:
     }
 
 
-def test_an_index_that_a_start_rebuilds_has_the_interval_of_its_topic(tmp_path: Path) -> None:
+def test_rebuilt_index_uses_the_interval_of_its_topic(tmp_path: Path) -> None:
     """The entry that leads to the answer is the one that was there before the index was lost."""
     data = tmp_path / "data"
     shutil.copytree(SAMPLE, data)
@@ -134,7 +134,7 @@ def test_leader_epochs_are_answered_since_2_1(partition: Path) -> None:
         assert at_time(partition, target, broker_version=(2, 1, 0))["leader_epoch"] is not None
 
 
-def test_old_message_format_refuses_lookups_by_time(partition: Path) -> None:
+def test_old_message_format_rejects_lookups_by_time(partition: Path) -> None:
     refused = at_time(partition, TIME, message_format=(0, 9, 0))
     assert str(refused["error"]).startswith("UNSUPPORTED_FOR_MESSAGE_FORMAT")
     assert at_time(partition, -2, message_format=(0, 9, 0))["error"] is None
@@ -166,7 +166,7 @@ def test_steps_name_the_compared_values(partition: Path) -> None:
     ]
 
 
-def test_explanation_calls_a_modification_time_what_it_is(partition: Path) -> None:
+def test_explanation_names_the_modification_time(partition: Path) -> None:
     for path in partition.glob("*.timeindex"):
         path.write_bytes(b"")
     modified = TIME + 1_000_000

@@ -29,7 +29,7 @@ def test_check_finds_a_wrong_offset_index(partition: Path) -> None:
     assert codes == ["offset-lookup-differs"]
 
 
-def test_check_does_not_blame_the_index_for_damage(tmp_path: Path) -> None:
+def test_check_attributes_damage_to_the_log(tmp_path: Path) -> None:
     records = [builders.record(n, n, b"k", b"v") for n in range(2)]
     broken = builders.batch(records, base_offset=2, attributes=1, compress=lambda _: b"no gzip")
     write_segment(tmp_path / "orders-7", 0, batches(0) + broken + batches(4), [], [])
@@ -60,7 +60,7 @@ def test_check_reports_records_skipped_by_the_broker(partition: Path) -> None:
     assert codes == ["time-lookup-passes-over"]
 
 
-def test_check_sees_records_that_a_wrapper_hides(tmp_path: Path) -> None:
+def test_check_finds_records_hidden_by_a_wrapper(tmp_path: Path) -> None:
     """A broker goes by the offset of a wrapper of magic 0; its messages have their own."""
     directory = tmp_path / "data" / "orders-7"
     hiding = builders.wrapper([builders.message(at, magic=0) for at in range(4)], 1, magic=0)

@@ -21,7 +21,7 @@ def damage_partition(partition: Path, position: int, value: int) -> Path:
 
 
 @pytest.mark.parametrize("target", [2, 3])
-def test_a_batch_on_which_consumers_fail_is_damage(partition: Path, target: int) -> None:
+def test_batch_that_stops_consumers_is_damage(partition: Path, target: int) -> None:
     """Brokers serve it, so the row stands."""
     path = damage_partition(partition, 2 * SIZE - 2, ord("w"))  # in the last value
     for asked in (0, 1, 4, 5, 10):
@@ -37,7 +37,7 @@ def test_a_batch_on_which_consumers_fail_is_damage(partition: Path, target: int)
 @pytest.mark.parametrize(
     ("magic", "code"), [(3, "magic-unknown"), (7, "magic-unknown"), (0x80, "crc-mismatch")]
 )
-def test_a_batch_of_an_impossible_magic_is_damage(partition: Path, magic: int, code: str) -> None:
+def test_batch_of_an_impossible_magic_is_damage(partition: Path, magic: int, code: str) -> None:
     path = damage_partition(partition, SIZE + 16, magic)
     # From 4.1 on a lookup opens what looks like a wrapper, and fails itself.
     options = FindOptions(broker_version=(4, 0))
@@ -45,7 +45,7 @@ def test_a_batch_of_an_impossible_magic_is_damage(partition: Path, magic: int, c
     assert split(find_offset([str(path)], 4, options))[1] == []
 
 
-def test_a_lookup_of_4_1_fails_at_what_looks_like_a_wrapper(partition: Path) -> None:
+def test_lookup_of_4_1_fails_at_an_apparent_wrapper(partition: Path) -> None:
     path = damage_partition(partition, SIZE + 16, 0x80)
     assert "cannot be opened" in str(at_offset(path, 2)["error"])
 
@@ -90,7 +90,9 @@ def test_lookups_report_a_blocking_open_transaction(partition: Path) -> None:
 
 @pytest.mark.parametrize("digits", [19, 21])
 @pytest.mark.parametrize("as_is", [False, True])
-def test_log_that_no_broker_opens_is_not_served(partition: Path, digits: int, as_is: bool) -> None:
+def test_log_that_brokers_cannot_open_is_not_served(
+    partition: Path, digits: int, as_is: bool
+) -> None:
     """A broker makes an empty log of the name that it would have given (as seen on 4.1.1)."""
     log = partition / f"{0:020}.log"
     log.rename(partition / f"{0:0{digits}}.log")

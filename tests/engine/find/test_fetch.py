@@ -9,7 +9,7 @@ from lookup_rows import SIZE, at_offset
 from producing import ABORT, aborted_index, data, index_of, marker, write_log
 
 
-def test_fetch_is_cut_and_counts_what_is_whole(partition: Path) -> None:
+def test_truncated_fetch_counts_complete_batches(partition: Path) -> None:
     row = at_offset(partition, 1, max_bytes=2 * SIZE + 20, explain=True)
     assert (row["position"], row["end_position"], row["entries"]) == (0, 2 * SIZE + 20, 2)
     assert (row["first_offset"], row["last_offset"], row["next_offset"]) == (0, 3, 4)
@@ -22,7 +22,7 @@ def test_fetch_is_cut_and_counts_what_is_whole(partition: Path) -> None:
 @pytest.mark.parametrize(
     ("version", "size", "stuck"), [((0, 10, 0), 40, True), ((0, 10, 1), SIZE, False)]
 )
-def test_first_entry_is_whole_since_0_10_1(
+def test_first_entry_is_complete_since_0_10_1(
     partition: Path, version: tuple[int, ...], size: int, stuck: bool
 ) -> None:
     row = at_offset(partition, 2, max_bytes=40, as_is=True, broker_version=version)

@@ -20,7 +20,7 @@ def old(tmp_path: Path) -> Path:
     return directory
 
 
-def test_0_7_offset_is_a_byte_position(old: Path) -> None:
+def test_offset_of_0_7_is_a_byte_position(old: Path) -> None:
     size = len(builders.pre08_message(b"aa"))
     assert at_offset(old, size)["offset"] == size
     inside = at_offset(old, 3 * size + 1, check=True)
@@ -32,7 +32,7 @@ def test_0_7_offset_is_a_byte_position(old: Path) -> None:
     assert "OFFSET_OUT_OF_RANGE" in str(at_offset(old, -1)["error"])
 
 
-def test_0_7_times_are_those_of_files(old: Path) -> None:
+def test_times_of_0_7_are_file_times(old: Path) -> None:
     size = len(builders.pre08_message(b"aa"))
     for base, seconds in ((0, 1000), (2 * size, 2000)):
         os.utime(old / f"{base:020}.kafka", (seconds, seconds))
@@ -40,7 +40,7 @@ def test_0_7_times_are_those_of_files(old: Path) -> None:
     assert found == [0, 4 * size, None, 0, 2 * size]
 
 
-def test_0_7_damage_is_named(old: Path) -> None:
+def test_damage_of_0_7_is_reported(old: Path) -> None:
     path = old / "00000000000000000000.kafka"
     data = bytearray(path.read_bytes())
     data[-1] ^= 0xFF
@@ -50,7 +50,7 @@ def test_0_7_damage_is_named(old: Path) -> None:
     assert "no entry can be read" in str(row["error"])
 
 
-def test_0_7_compares_with_the_moment_of_the_question(old: Path) -> None:
+def test_lookup_of_0_7_compares_with_the_current_time(old: Path) -> None:
     for path in old.iterdir():
         os.utime(path, (1000, 1000))
     end = 4 * len(builders.pre08_message(b"aa"))

@@ -21,7 +21,7 @@ from kdump.storage.log_dir import LogDir
 from kdump.storage.targets import Selection, Target
 
 
-def test_files_that_go_meanwhile_are_listed_again(
+def test_concurrently_deleted_files_are_listed_again(
     partition: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Retention and the cleaner of a running broker take files away between listing and reading."""
@@ -82,7 +82,7 @@ def test_one_row_for_each_partition(partition: Path) -> None:
     assert isinstance(nothing, NothingToDo)
 
 
-def test_a_file_of_no_partition_is_an_error(tmp_path: Path) -> None:
+def test_file_outside_a_partition_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("x")
     (error,) = find_offset([str(tmp_path / "notes.txt")], 1, FindOptions())
     assert isinstance(error, PathError)
@@ -127,7 +127,7 @@ def test_any_number_of_workers_on_corpora(name: str) -> None:
     assert run_lookups(paths, driver=Workers(3)) == run_lookups(paths)
 
 
-def test_an_answer_does_not_wait_for_the_next_partition(partition: Path) -> None:
+def test_answers_do_not_wait_for_the_next_partition(partition: Path) -> None:
     """The second one is not even there before the first is answered for."""
     later = partition.parent / "audit-0"
     found = find_offset([str(partition), str(later)], 1, FindOptions())
@@ -145,7 +145,7 @@ def _until_row(items: Iterator[object]) -> Iterator[object]:
             return
 
 
-def test_a_partition_that_vanished_since_the_plan_is_a_note(partition: Path) -> None:
+def test_vanished_partition_is_a_note(partition: Path) -> None:
     other = partition.parent / "audit-0"
     write_segment(other, 0, batches(0), [], [])
     progress = Progress()
@@ -166,7 +166,7 @@ def test_a_partition_that_vanished_since_the_plan_is_a_note(partition: Path) -> 
     assert (progress.planned_items, progress.items_done, progress.planned_bytes) == (2, 2, 0)
 
 
-def test_a_partition_that_became_a_file_is_an_error(partition: Path) -> None:
+def test_partition_replaced_by_a_file_is_an_error(partition: Path) -> None:
     def change() -> None:
         shutil.rmtree(partition)
         partition.write_text("x")
@@ -176,16 +176,14 @@ def test_a_partition_that_became_a_file_is_an_error(partition: Path) -> None:
     assert error.path == str(partition)
 
 
-def test_what_check_reads_is_planned(partition: Path) -> None:
+def test_reads_of_check_are_planned(partition: Path) -> None:
     progress = Progress()
     options = FindOptions(check=True)
     list(find_offset([str(partition)], 1, options, driver=Workers(2), progress=progress))
     assert progress.planned_bytes == 5 * SIZE
 
 
-def test_a_data_directory_is_listed_once_and_its_checkpoints_are_believed_as_they_are(
-    partition: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_data_directory_is_listed_once(partition: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(5):
         write_segment(partition.parent / f"audit-{number}", 0, batches(0, 2), [], [])
     listed = []

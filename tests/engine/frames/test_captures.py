@@ -96,7 +96,7 @@ def test_frames_of_clients_and_brokers(tmp_path: Path) -> None:
 
 
 @pytest.mark.oracle
-def test_fields_are_those_of_kafkas_own_classes() -> None:
+def test_fields_match_the_classes_of_kafka() -> None:
     exchanges: dict[int, Exchange] = {}
     compared = 0
     for connection, way, frame in captures.frames_of(read_recorded()):
@@ -144,7 +144,7 @@ def test_swapped_and_repeated_packets(tmp_path: Path) -> None:
         assert sorted(expected) == plain(rows, ordered=False)
 
 
-def test_packets_that_are_missing(tmp_path: Path) -> None:
+def test_missing_packets_are_reported(tmp_path: Path) -> None:
     """What is lost is counted by connection, and all whole frames that can be known are read."""
     messages = read_recorded()
     for number in range(how_many(6, 300)):
@@ -173,7 +173,7 @@ def test_packets_that_are_missing(tmp_path: Path) -> None:
             assert row["row"] != "finding"
 
 
-def test_a_capture_that_begins_in_the_middle(tmp_path: Path) -> None:
+def test_capture_may_start_in_mid_connection(tmp_path: Path) -> None:
     messages = read_recorded()
     made = captures.packets(messages, size=500, opened=False)
     rows, found = read(tmp_path / "one", captures.capture(made))
@@ -216,7 +216,7 @@ def test_tls_and_other_connections_are_reported(tmp_path: Path) -> None:
     ]
 
 
-def test_credentials_are_never_shown(tmp_path: Path) -> None:
+def test_credentials_are_hidden(tmp_path: Path) -> None:
     """Tokens behind a SASL handshake, in a request or, after one of version 0, without any."""
     handshake = "0011 000{} 00000001 0001 61 0005 504c41494e"
     token = b"\0user\0" + PASSWORD
@@ -245,7 +245,7 @@ def test_credentials_are_never_shown(tmp_path: Path) -> None:
         assert PASSWORD.hex() not in str(rows)
 
 
-def test_frames_in_a_file(tmp_path: Path) -> None:
+def test_frames_in_a_file_are_read(tmp_path: Path) -> None:
     """Behind a length that cannot be, reading goes on at the next request."""
     messages = [one for one in read_recorded() if one[0] == 0]
     parts = [data for _, _, data in messages]
@@ -270,7 +270,7 @@ def test_frames_in_a_file(tmp_path: Path) -> None:
     assert found[0].position == len(whole) - len(parts[-1])
 
 
-def test_apis_and_versions_that_are_not_known(tmp_path: Path) -> None:
+def test_unknown_apis_and_versions_are_reported(tmp_path: Path) -> None:
     unknown = bytes.fromhex("03e7 0000 00000002 0001 61".replace(" ", ""))
     later = bytes.fromhex("0001 0063 00000003 0001 61".replace(" ", ""))
     broken = bytes.fromhex("0001 0004 00000004 0001 61 0000".replace(" ", ""))
@@ -287,7 +287,7 @@ def test_apis_and_versions_that_are_not_known(tmp_path: Path) -> None:
         assert [row["size_bytes"] for row in rows] == [len(REQUEST) + 4, 15, 15, 17, 5, 16]
 
 
-def test_a_frame_that_is_too_large_is_named_and_passed_over(tmp_path: Path) -> None:
+def test_oversize_frame_is_reported_and_skipped(tmp_path: Path) -> None:
     large = REQUEST + bytes(5000)
     data = framed(REQUEST, large, REQUEST)
     pcap = captures.capture(captures.packets([(0, 0, data)]))
@@ -298,7 +298,7 @@ def test_a_frame_that_is_too_large_is_named_and_passed_over(tmp_path: Path) -> N
         assert [one.code for one in found] == ["over-decompress-limit"]
 
 
-def test_requests_of_07(tmp_path: Path) -> None:
+def test_requests_of_0_7_are_read(tmp_path: Path) -> None:
     import zlib
 
     def message(text: bytes) -> bytes:
@@ -341,7 +341,7 @@ def test_requests_of_07(tmp_path: Path) -> None:
         assert found == []
 
 
-def test_damaged_records_are_reported_where_they_are(tmp_path: Path) -> None:
+def test_damaged_records_are_reported_with_their_position(tmp_path: Path) -> None:
     data = bytearray(gzip.decompress(CLIENTS.read_bytes()))
     rows, _ = read(tmp_path / "one", bytes(data))
     one = next(row for row in rows if row["row"] == "record" and row["magic"] == 2)
@@ -350,7 +350,7 @@ def test_damaged_records_are_reported_where_they_are(tmp_path: Path) -> None:
     assert [(each.code, each.position) for each in found] == [("crc-mismatch", one["position"])]
 
 
-def test_a_directory_entry_of_the_name_is_read_as_what_it_is(tmp_path: Path) -> None:
+def test_capture_name_does_not_decide_the_kind(tmp_path: Path) -> None:
     """The name alone makes no capture."""
     path = tmp_path / names.CAPTURE
     path.write_bytes(b"not a capture")

@@ -128,7 +128,7 @@ def test_compacted_records_are_not_guessed(tmp_path: Path) -> None:
     assert [one["member_id"] for one in rows(items, "member-join")] == ["a", "b", "c"]
 
 
-def test_members_take_over_one_after_the_other(tmp_path: Path) -> None:
+def test_members_take_over_in_turn(tmp_path: Path) -> None:
     def has(name: str, numbers: list[int], pending: list[int] | None = None) -> Any:
         lists = [{"topicId": IDS[0], "partitions": numbers}] if numbers else []
         more = [{"topicId": IDS[0], "partitions": pending}] if pending else []
@@ -165,7 +165,7 @@ def test_members_take_over_one_after_the_other(tmp_path: Path) -> None:
     assert (left["member_id"], left["epoch"], left["joined_ms"]) == ("b", 3, at + 2000)
 
 
-def test_eight_partitions_of_four_consumers_are_a_range(tmp_path: Path) -> None:
+def test_range_assignment_of_eight_partitions_is_recognized(tmp_path: Path) -> None:
     ranged = {f"m{at}": [2 * at, 2 * at + 1] for at in range(4)}
     moved = ranged | {"m0": [0, 2], "m1": [1, 3]}
     path, _ = write_log(tmp_path, generation(1, ranged), generation(2, moved))

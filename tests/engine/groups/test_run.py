@@ -53,7 +53,7 @@ def test_rows_are_ordered_by_kind_and_name() -> None:
     }  # fmt: skip
 
 
-def test_workers_change_nothing() -> None:
+def test_workers_give_the_same_result() -> None:
     assert run_groups(SAMPLE, driver=Workers(3)) == run_groups(SAMPLE)
 
 
@@ -65,7 +65,7 @@ def test_lag_uses_the_neighboring_log(tmp_path: Path) -> None:
     assert elsewhere["lag"] is elsewhere["log_end"] is elsewhere["high_watermark"] is None
 
 
-def test_high_watermark_is_that_of_the_checkpoint(tmp_path: Path) -> None:
+def test_high_watermark_comes_from_the_checkpoint(tmp_path: Path) -> None:
     make_log(tmp_path, commit("g", "orders-0", 2))
     write_partition(tmp_path, {0: batches(0, 9)})
     (tmp_path / "replication-offset-checkpoint").write_text("0\n1\norders 0 6\n")
@@ -86,7 +86,7 @@ def test_log_without_a_usable_end(tmp_path: Path) -> None:
     assert (here["log_end"], here["high_watermark"], here["lag"]) == (None, 6, 4)
 
 
-def test_only_the_partition_of_one_group_is_read(tmp_path: Path) -> None:
+def test_group_selection_reads_one_partition(tmp_path: Path) -> None:
     for partition in range(4):
         path = make_log(tmp_path, commit("other", "t-0", 1), partition=partition)
         (path / f"{0:020}.log").write_bytes(b"\1" * 100)  # damage, which is told where it is read
@@ -102,9 +102,7 @@ def test_only_the_partition_of_one_group_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("history", [False, True])
-def test_group_is_found_where_the_number_of_partitions_is_another(
-    history: bool, tmp_path: Path
-) -> None:
+def test_group_is_found_with_another_partition_count(history: bool, tmp_path: Path) -> None:
     away = 1 - partition_for("billing", 2)
     for partition in range(2):
         name = "billing" if partition == away else "other"
@@ -134,7 +132,7 @@ def test_metadata_gives_the_number_of_partitions(tmp_path: Path) -> None:
     assert codes(run_groups(copy, group="dash*")) != []
 
 
-def test_topics_are_named_by_the_metadata_too(tmp_path: Path) -> None:
+def test_metadata_names_topics_too(tmp_path: Path) -> None:
     ids = [f"{'A' * 20}{letters}" for letters in ("Bw", "CA")]  # 7 and 8
     has = {"memberEpoch": 3, "assignedPartitions": [{"topicId": i, "partitions": [0]} for i in ids]}
     member = {"clientId": "c", "clientHost": "/h", "subscribedTopicNames": []}
@@ -162,7 +160,7 @@ def test_furthest_replica_is_replayed(tmp_path: Path) -> None:
     assert [fields["offset"] for fields in rows(items, "committed-offset")] == [2]
 
 
-def test_topic_and_partition_are_those_of_commits(tmp_path: Path) -> None:
+def test_topic_and_partition_select_commits(tmp_path: Path) -> None:
     pairs = [commit("g", "orders-0", 1), commit("g", "orders-1", 2), commit("h", "clicks-0", 3)]
     make_log(tmp_path, *pairs)
     items = run_groups(tmp_path, topic="ord*")
@@ -174,12 +172,12 @@ def test_topic_and_partition_are_those_of_commits(tmp_path: Path) -> None:
     assert [fields["offset"] for fields in rows(history, "offset-commit")] == [2]
 
 
-def test_group_with_the_marks_of_a_pattern_in_its_name(tmp_path: Path) -> None:
+def test_group_name_may_contain_pattern_characters(tmp_path: Path) -> None:
     make_log(tmp_path, commit("g[1]", "t-0", 1), commit("g1", "t-0", 2))
     assert len(rows(run_groups(tmp_path, group="g[1]"), "group")) == 2
 
 
-def test_nothing_of_that_kind_is_an_error(tmp_path: Path) -> None:
+def test_missing_group_is_an_error(tmp_path: Path) -> None:
     write_partition(tmp_path, {0: batches(0, 9)})
     (item,) = run_groups(tmp_path)
     assert isinstance(item, NothingToDo)
@@ -239,7 +237,7 @@ def test_members_are_reported_only_from_complete_records(tmp_path: Path) -> None
     assert counts() == [(0, 0), (5, None), (6, None), (8, 2)]
 
 
-def test_holes_inside_of_a_batch_count(tmp_path: Path) -> None:
+def test_holes_inside_a_batch_count(tmp_path: Path) -> None:
     log = Log()
     log.add(commit("g", "t-0", 1), commit("g", "t-0", 2), commit("g", "t-1", 3))
     log.add(commit("g", "t-0", 4))
@@ -258,7 +256,7 @@ def test_holes_inside_of_a_batch_count(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_history_of_every_kind(tmp_path: Path) -> None:
+def test_history_covers_every_kind(tmp_path: Path) -> None:
     log = Log()
     log.add(classic("g", 2), commit("g", "t-0", 5))
     log.add(classic("g", 0))
@@ -282,7 +280,7 @@ def test_history_of_every_kind(tmp_path: Path) -> None:
     assert {fields["offsets_partition"] for fields in found} == {2}
 
 
-def test_expiry_of_a_group_that_is_empty(tmp_path: Path) -> None:
+def test_empty_group_expires(tmp_path: Path) -> None:
     day_ms = 86_400_000
     state_ms = START_MS + 5000
     empty = classic("g", 0, currentStateTimestamp=state_ms)
@@ -393,7 +391,7 @@ def test_unreadable_partition_is_an_error(history: bool, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("seed", range(15))
-def test_damaged_files_break_nothing(seed: int, tmp_path: Path) -> None:
+def test_damaged_files_are_survived(seed: int, tmp_path: Path) -> None:
     """Every partition of the sample with bytes changed, taken out and put in."""
     draw = random.Random(seed)
     shutil.copytree(SAMPLE, tmp_path, dirs_exist_ok=True)

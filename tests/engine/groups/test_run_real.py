@@ -84,7 +84,7 @@ CASES = [(copy, moment) for copy, count in COPIES.items() for moment in read_mom
 @pytest.mark.parametrize(
     ("copy", "said"), CASES, ids=[f"{copy}-{said['moment']}" for copy, said in CASES]
 )
-def test_groups_at_each_moment(copy: str, said: dict[str, Any]) -> None:
+def test_groups_match_the_broker_at_each_moment(copy: str, said: dict[str, Any]) -> None:
     found = run_groups(corpus(f"newest/data/{copy}"), at_ms=said["begin_ms"])
     assert {name: (group["type"], group["state"]) for name, group in found.items()} == {
         name: (group["type"], group["state"]) for name, group in said["other_groups"].items()
@@ -156,7 +156,7 @@ def listed_share(said: dict[str, Any]) -> Iterator[tuple[str, str, str | None]]:
 
 
 @each("copy", MODERN)
-def test_groups_of_the_modern_corpus(copy: str) -> None:
+def test_groups_match_the_modern_corpus(copy: str) -> None:
     found = run_groups(corpus(f"modern/data/{copy}"))
     said = json.loads(find_expected(f"modern/{copy}/groups.json").read_text("utf-8"))
     others = json.loads(find_expected(f"modern/{copy}/share_groups.json").read_text("utf-8"))

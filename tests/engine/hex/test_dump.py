@@ -81,7 +81,7 @@ BATCH = batch(
 )
 
 
-def test_every_field_of_a_batch() -> None:
+def test_every_field_of_a_batch_is_annotated() -> None:
     lines = annotate(BATCH)
     assert lines[0] == f"  position 402,653,184 · {len(BATCH)} bytes · record batch of magic 2"
     assert lines[1] == "  +0    00 00 00 00 02 e1 04 a4   baseOffset            48,301,220"
@@ -100,7 +100,7 @@ def test_every_field_of_a_batch() -> None:
     assert field(lines, "recordsCount") == ["00 00 00 02", "2"]
 
 
-def test_every_field_of_a_record() -> None:
+def test_every_field_of_a_record_is_annotated() -> None:
     lines = annotate(BATCH)
     assert [line for line in lines if line.startswith("  record")] == [
         "  record 1 of 2",
@@ -124,7 +124,7 @@ def test_every_field_of_a_record() -> None:
     assert not stops(lines)
 
 
-def test_all_bytes_of_a_batch_are_there_in_order() -> None:
+def test_all_bytes_of_a_batch_are_shown_in_order() -> None:
     lines = annotate(BATCH)
     digits = ""
     for line in lines:
@@ -145,7 +145,7 @@ def test_attribute_bits_are_spelled_out() -> None:
         assert word in words
 
 
-def test_a_wrong_sum_and_the_bit_that_explains_it() -> None:
+def test_wrong_checksum_names_the_flipped_bit() -> None:
     lines = annotate(flip_bit(BATCH, 70, 5))
     computed = kernels.crc32c(flip_bit(BATCH, 70, 5), 21, len(BATCH))
     assert f"✗ computed {computed:08x} over +21…+{len(BATCH)}" in " ".join(lines)
@@ -165,7 +165,7 @@ def test_a_wrong_sum_and_the_bit_that_explains_it() -> None:
         (ZSTD, "zstd", zstandard.compress),
     ],
 )
-def test_compressed_records_have_positions_in_the_uncompressed_bytes(
+def test_compressed_records_have_uncompressed_positions(
     codec: int, name: str, compress: object
 ) -> None:
     assert callable(compress)
@@ -194,7 +194,7 @@ def test_markers_are_labeled() -> None:
     assert any('"coordinator_epoch": 6' in line for line in lines)
 
 
-def test_an_empty_batch_is_not_opened() -> None:
+def test_empty_batch_is_not_decompressed() -> None:
     assert not stops(annotate(batch([])))
     lines = annotate(batch([], attributes=GZIP, payload=b"whatever"))
     assert not stops(lines)
@@ -249,13 +249,13 @@ def test_stop_reason_and_remaining_bytes(reason: int) -> None:
     assert kernels.decode_records(entry, 61, len(entry), header, 0, 0, 100)[2] == reason
 
 
-def test_the_rest_is_bounded() -> None:
+def test_remaining_bytes_are_bounded() -> None:
     lines = annotate(batch(payload=b"\xff" * 5000, records_count=1))
     assert lines[-1] == "  … 4,488 more bytes"
     assert len(lines) < 60
 
 
-def test_a_header_cut_short() -> None:
+def test_truncated_header_is_annotated() -> None:
     small = put(BATCH, 8, (30).to_bytes(4, "big"))[:42]
     lines = annotate(small)
     assert "inside the header" in stops(lines)[0]
@@ -265,7 +265,7 @@ def test_a_header_cut_short() -> None:
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_a_plain_message(magic: int) -> None:
+def test_plain_message_is_annotated(magic: int) -> None:
     lines = annotate(message(7, b"key", b"value", magic=magic))
     assert field(lines, "offset") == ["00 00 00 00 00 00 00 07", "7"]
     assert field(lines, "crc")[2].startswith("✓ over +16…+")
@@ -286,13 +286,13 @@ def test_slack_after_a_value_and_overlong_lengths() -> None:
         assert stops(annotate(message(body=body)))[0].endswith(reasons.NAMES[reason])
 
 
-def test_a_magic_no_version_has() -> None:
+def test_unknown_magic_is_annotated() -> None:
     lines = annotate(message(magic=9, layout=0))
     assert field(lines, "magic")[1:] == ["9", "✗ not in any version"]
     assert field(lines, "value")[1] == "value"
 
 
-def test_messages_in_a_wrapper() -> None:
+def test_messages_in_a_wrapper_are_annotated() -> None:
     inner = [message(0), flip_bit(message(1, magic=0), 30, 0), message(2)]
     lines = annotate(wrapper(inner, 52))
     assert lines[0].endswith("wrapper of magic 1")
@@ -319,11 +319,11 @@ def test_messages_in_a_wrapper() -> None:
     ],
     ids=lambda value: reasons.NAMES[value] if isinstance(value, int) else "",
 )
-def test_wrappers_brokers_refuse(entry: bytes, reason: int) -> None:
+def test_wrappers_that_brokers_refuse_are_annotated(entry: bytes, reason: int) -> None:
     assert reasons.NAMES[reason] in stops(annotate(entry))[0]
 
 
-def test_an_entry_of_07() -> None:
+def test_entry_of_0_7_is_annotated() -> None:
     lines = pre08_hex_lines(pre08_message(b"hello", magic=0), 77)
     assert lines == (
         "  position 77 · 14 bytes · message of 0.6 or 0.7",
@@ -344,7 +344,7 @@ def test_an_entry_of_07() -> None:
     assert stops(list(pre08_hex_lines(nested[:-1], 77)))[0].endswith("cut-short")
 
 
-def test_eight_bytes_a_line_where_the_terminal_is_narrow() -> None:
+def test_narrow_terminal_gets_eight_bytes_a_line() -> None:
     header, _, _ = kernels.walk(BATCH, 0, len(BATCH), 0, -1, True, 1)
     lines = hex_lines(BATCH, 0, header=header, width=80)
     first = next(number for number, line in enumerate(lines) if "30 31 32 33" in line)
@@ -361,7 +361,7 @@ def test_eight_bytes_a_line_where_the_terminal_is_narrow() -> None:
     ]
 
 
-def test_a_gap_without_a_header() -> None:
+def test_gap_without_a_header_is_annotated() -> None:
     lines = gap_hex_lines(b"\x1b]0;title" * 100, 5, 2000, "cut-short")
     check(lines)
     assert lines[0] == "  position 5 · 2,000 bytes · not an entry: cut-short"

@@ -266,7 +266,7 @@ def hints(path: Path) -> str:
     return " ".join(one.text for one in info([str(path)], InfoOptions()) if isinstance(one, Hint))
 
 
-def test_full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     free = os.statvfs("/")
     values = [*free[:3], free.f_blocks // 50, free.f_blocks // 50, *free[5:]]
     monkeypatch.setattr(os, "statvfs", lambda _: os.statvfs_result(values))

@@ -104,12 +104,14 @@ def test_one_hint_names_all_directories() -> None:
     assert command.count("three-nodes/n") == 3
 
 
-def test_brokers_that_are_not_here() -> None:
+def test_missing_brokers_are_reported() -> None:
     found = hints(SAMPLES / "damaged/4.4.0-three-nodes/n1")
     assert "Other brokers of the cluster, whose directories are not here: 2, 3." in found
 
 
-def test_exception_of_dating_ends_nothing_else(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exception_in_dating_stops_nothing_else(
+    copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def failing(path: str, **asked: object) -> None:
         raise RuntimeError("injected")
 
@@ -120,7 +122,7 @@ def test_exception_of_dating_ends_nothing_else(copy: Path, monkeypatch: pytest.M
     assert any("injected" in str(one) for one in rows if isinstance(one, InternalError))
 
 
-def test_two_clusters(copy: Path) -> None:
+def test_two_clusters_are_reported(copy: Path) -> None:
     assert any("2 clusters" in text for text in hints(copy, SAMPLES / "clean/2.8.2"))
 
 

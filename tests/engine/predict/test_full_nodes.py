@@ -35,7 +35,9 @@ _CHANGES = {broken.name: broken for broken in TABLE}
         for each in list(RECORDED)[SEED % _OF :: _OF]
     ],
 )
-def test_a_full_node_does_what_a_real_broker_did(name: str, version: str, tmp_path: Path) -> None:
+def test_prediction_of_a_full_node_matches_the_broker(
+    name: str, version: str, tmp_path: Path
+) -> None:
     outcome, offline, sentence = RECORDED[name, version]
     broken = _CHANGES[name]
     if broken.needs_root and os.geteuid() != 0:
@@ -60,7 +62,7 @@ def test_a_full_node_does_what_a_real_broker_did(name: str, version: str, tmp_pa
     )
 
 
-def test_a_level_too_high_is_lowered_by_a_whole_command(tmp_path: Path) -> None:
+def test_high_metadata_version_has_a_complete_command(tmp_path: Path) -> None:
     node = unpack_node("3.6.2", 2, tmp_path / "node", full=True)
     _CHANGES["metadata feature 99"].change(node)
     facts = node_start([], (3, 6, 2), server_properties=str(node.server_properties))

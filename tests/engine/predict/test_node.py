@@ -49,7 +49,9 @@ def read_recorded() -> dict[tuple[str, str], tuple[str, str | None]]:
         for broken, version in _ALL[SEED % _OF :: _OF]
     ],
 )
-def test_a_node_does_what_a_real_broker_did(broken: Fault, version: str, tmp_path: Path) -> None:
+def test_prediction_of_a_node_matches_the_broker(
+    broken: Fault, version: str, tmp_path: Path
+) -> None:
     if broken.needs_root and os.geteuid() != 0:
         pytest.skip("only root gives files to others")
     node = unpack_node(version, broken.directories, tmp_path / "node")
@@ -78,7 +80,7 @@ def test_a_node_does_what_a_real_broker_did(broken: Fault, version: str, tmp_pat
         assert refused[0].remedy
 
 
-def test_the_table_has_enough_nodes_that_do_not_start() -> None:
+def test_table_has_enough_nodes_that_fail_to_start() -> None:
     outcomes = read_recorded()
     for version in ("4.4.0", "4.1.1", "2.8.2", "0.10.2.2"):
         mine = [outcome for (_, at), (outcome, _) in outcomes.items() if at == version]
@@ -95,7 +97,7 @@ def test_facts_without_settings_come_from_directories(tmp_path: Path) -> None:
     assert facts[0][:2] == (REFUSES, "meta-missing")
 
 
-def test_settings_hold_for_a_copy_of_the_directories_too(tmp_path: Path) -> None:
+def test_settings_apply_to_a_copy_of_the_directories(tmp_path: Path) -> None:
     node = unpack_node("4.4.0", 1, tmp_path / "node")
     node.settings["node.id"] = "99"
     node.settings["controller.quorum.voters"] = "99@127.0.0.1:9093"
@@ -107,7 +109,7 @@ def test_settings_hold_for_a_copy_of_the_directories_too(tmp_path: Path) -> None
     assert str(copy) in facts[0].message
 
 
-def test_an_old_node_needs_its_version_named(tmp_path: Path) -> None:
+def test_old_node_needs_its_version(tmp_path: Path) -> None:
     node = unpack_node("2.8.2", 1, tmp_path / "node")
     assert [fact[:2] for fact in node_start([str(node.first)], None)] == [(UNKNOWN, "version")]
     assert node_start([str(node.first)], (2, 8, 2))[0].outcome == STARTS
@@ -116,7 +118,7 @@ def test_an_old_node_needs_its_version_named(tmp_path: Path) -> None:
     assert node_start([str(old.first)], (4, 4))[0][:2] == (REFUSES, "cluster-id")
 
 
-def test_users_are_known_by_name_or_number() -> None:
+def test_users_have_a_name_or_a_number() -> None:
     assert user_of("root").is_root
     assert user_of("54321") == User(54321, frozenset(), is_root=False)
     with pytest.raises(ValueError, match="there is no user named"):
@@ -140,7 +142,7 @@ def room(**fields: int) -> SimpleNamespace:
         ("4.1.1", room(f_files=0, f_favail=0), []),  # a file system that has no inodes
     ],
 )
-def test_a_full_disk(
+def test_full_disk_prevents_the_start(
     version: str, left: object, expected: list[str], tmp_path: Path, monkeypatch: Any
 ) -> None:
     node = unpack_node(version, 1, tmp_path / "node")
@@ -149,14 +151,14 @@ def test_a_full_disk(
     assert [fact.outcome for fact in facts if fact.cause == "space"] == expected
 
 
-def test_more_segments_than_files_may_be_open(tmp_path: Path, monkeypatch: Any) -> None:
+def test_open_file_limit_prevents_the_start(tmp_path: Path, monkeypatch: Any) -> None:
     node = unpack_node("4.4.0", 1, tmp_path / "node")
     monkeypatch.setattr(resource, "getrlimit", lambda _: (3, 3))
     facts = node_start([str(node.first)], None)
     assert (UNKNOWN, "open-files") in [fact[:2] for fact in facts]
 
 
-def test_path_that_has_no_room_for_its_files(tmp_path: Path, monkeypatch: Any) -> None:
+def test_long_path_prevents_the_start(tmp_path: Path, monkeypatch: Any) -> None:
     node = unpack_node("4.4.0", 1, tmp_path / "node")
     longest = len(str(node.first / "__cluster_metadata-0"))
     for most, expected in ((longest + 39, [UNKNOWN]), (longest + 40, [])):
@@ -165,7 +167,7 @@ def test_path_that_has_no_room_for_its_files(tmp_path: Path, monkeypatch: Any) -
         assert [fact.outcome for fact in facts if fact.cause == "path-length"] == expected
 
 
-def test_the_only_controller_without_its_log_forgets_all(tmp_path: Path) -> None:
+def test_only_controller_without_its_log_loses_everything(tmp_path: Path) -> None:
     node = unpack_node("4.4.0", 1, tmp_path / "node")
     shutil.rmtree(node.metadata)
     facts = node_start([], (4, 4), server_properties=str(node.server_properties))
@@ -179,7 +181,7 @@ def test_the_only_controller_without_its_log_forgets_all(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("version", ["4.4.0", "2.8.2", "0.10.2.2"])
-def test_random_bytes_in_any_file_are_only_facts(version: str, tmp_path: Path) -> None:
+def test_random_bytes_in_any_file_are_survived(version: str, tmp_path: Path) -> None:
     rng = random.Random(f"{SEED} {version}")
     node = unpack_node(version, 1, tmp_path / "node")
     files = [path for path in sorted(node.first.rglob("*")) if path.is_file()]
@@ -216,7 +218,7 @@ def test_special_files_do_not_hang(tmp_path: Path) -> None:
         path.write_bytes(before)
 
 
-def test_every_obstacle_is_listed_in_the_order_of_the_broker(tmp_path: Path) -> None:
+def test_obstacles_are_listed_in_broker_order(tmp_path: Path) -> None:
     node = unpack_node("4.4.0", 2, tmp_path / "node", full=True)
     (node.second / "lost+found").mkdir()
     (node.metadata / "quorum-state").write_text("")

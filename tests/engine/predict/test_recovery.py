@@ -56,7 +56,7 @@ def slot(offset: int, position: int) -> bytes:
     return struct.pack(">ii", offset, position)
 
 
-def test_a_segment_that_is_split_is_named(directory: Directory) -> None:
+def test_split_segment_is_named(directory: Directory) -> None:
     """As cleaners before 2.0 made them; 2.8.2 and 4.1.1 were seen to make the same two."""
     far = 2**31
     directory.segment(0, batch_of(0, 3), batch_of(far + 5, 3))
@@ -69,7 +69,7 @@ def test_a_segment_that_is_split_is_named(directory: Directory) -> None:
     assert "split" not in directory.predict((1, 1))["reason"]
 
 
-def test_clean_stop(directory: Directory) -> None:
+def test_clean_stop_loses_nothing(directory: Directory) -> None:
     directory.segment(0, batch_of(0, 3), batch_of(3, 2))
     directory.clean()
     row = directory.predict()
@@ -77,7 +77,7 @@ def test_clean_stop(directory: Directory) -> None:
     assert row["segments_read"] == []
 
 
-def test_recovery_of_sound_segments(directory: Directory) -> None:
+def test_recovery_of_sound_segments_loses_nothing(directory: Directory) -> None:
     directory.segment(0, batch_of(0, 3))
     directory.segment(3, batch_of(3, 3))
     directory.segment(6, batch_of(6, 3))
@@ -87,7 +87,7 @@ def test_recovery_of_sound_segments(directory: Directory) -> None:
     assert row["indexes_rebuilt"] == [3, 6]  # the one that holds the recovery point, and later ones
 
 
-def test_cut_at_the_first_broken_batch_and_later_segments_deleted(directory: Directory) -> None:
+def test_recovery_truncates_at_the_first_broken_batch(directory: Directory) -> None:
     whole = [batch_of(at) for at in range(6)]
     directory.segment(0, whole[0], flip(whole[1], 70), whole[2])
     directory.segment(3, *whole[3:5])
@@ -131,7 +131,7 @@ def test_truncation_at_load_keeps_its_reason(directory: Directory) -> None:
     assert "an impossible entry size" in row["reason"]
 
 
-def test_clean_mark_and_a_torn_indexed_batch(directory: Directory) -> None:
+def test_clean_shutdown_file_keeps_a_torn_indexed_batch(directory: Directory) -> None:
     first, last = batch_of(10, 2), batch_of(12, 2)
     directory.segment(10, first, last[:-5], index=slot(3, len(first)))
     directory.clean()
@@ -141,20 +141,20 @@ def test_clean_mark_and_a_torn_indexed_batch(directory: Directory) -> None:
 
 
 @pytest.mark.parametrize("tail", [bytes(18), struct.pack(">qi", 9, -5) + bytes(20)])
-def test_clean_mark_and_a_tail_that_stops_the_broker(directory: Directory, tail: bytes) -> None:
+def test_tail_after_a_clean_stop_stops_the_broker(directory: Directory, tail: bytes) -> None:
     directory.segment(0, batch_of(0), tail)
     directory.clean()
     assert directory.predict()["outcome"] == "refuses-to-start"
     assert directory.predict((0, 9))["outcome"] == "clean"
 
 
-def test_tail_of_seventeen_bytes_is_silent(directory: Directory) -> None:
+def test_tail_of_seventeen_bytes_is_ignored(directory: Directory) -> None:
     directory.segment(0, batch_of(0), bytes(17))
     directory.clean()
     assert directory.predict()["outcome"] == "clean"
 
 
-def test_message_too_small_for_its_header_still_has_its_offset(directory: Directory) -> None:
+def test_message_too_small_for_its_header_has_its_offset(directory: Directory) -> None:
     """Of a batch the last offset would be read further on (S9); a message's comes first."""
     small = struct.pack(">qiIbb", 5, 14, 0, 1, 0) + bytes(8)
     directory.segment(0, message(0), small)
@@ -193,7 +193,7 @@ def test_offset_too_far_up_splits_the_segment(directory: Directory) -> None:
     assert "the segment is split" in row["reason"]
 
 
-def test_producers_are_kept_up_to_where_a_segment_is_recovered(directory: Directory) -> None:
+def test_producers_are_kept_up_to_the_recovered_segment(directory: Directory) -> None:
     """The state at its base is kept there (R8): what lies before is not replayed a second time."""
     producer = {"producer_id": 7, "producer_epoch": 0}
     plain = batch_of(1, base_sequence=0, **producer)
@@ -405,7 +405,7 @@ def test_empty_partition(directory: Directory) -> None:
     assert (row["outcome"], row["log_end_after"]) == ("recover", 0)
 
 
-def test_deleted_partition(directory: Directory) -> None:
+def test_deleted_partition_is_predicted(directory: Directory) -> None:
     directory.segment(0, flip(batch_of(0), 70))
     target = directory.path.rename(directory.root / f"t-0.{'0' * 32}-delete")
     directory.path = target
@@ -413,7 +413,7 @@ def test_deleted_partition(directory: Directory) -> None:
     assert (row["outcome"], row["segments_deleted"]) == ("delete-segments", [0])
 
 
-def test_0_7_cuts_the_last_file_and_minds_gaps(directory: Directory) -> None:
+def test_broker_0_7_truncates_the_last_file_and_checks_gaps(directory: Directory) -> None:
     one = pre08_message(b"one")
     directory.write(f"{0:020d}.kafka", one + one)
     directory.write(f"{2 * len(one):020d}.kafka", one + flip(one, len(one) - 1))
@@ -447,7 +447,7 @@ def test_data_directory_with_a_strange_directory_or_a_double(
     assert "other is not a partition" in str(double.fields["reason"])
 
 
-def test_row_can_be_sent_to_another_process(directory: Directory) -> None:
+def test_row_can_be_pickled(directory: Directory) -> None:
     directory.segment(0, batch_of(0), flip(batch_of(1), 70))
     row = directory.row()
     assert pickle.loads(pickle.dumps(row)) == row
@@ -518,7 +518,7 @@ def test_records_after_an_absurd_offset_are_lost(
     assert 321 <= row["records_lost"] <= 323
 
 
-def test_broken_last_batch_counts_no_more_than_it_can_hold(directory: Directory) -> None:
+def test_broken_last_batch_counts_at_most_its_capacity(directory: Directory) -> None:
     """What its header says is as doubtful as its bytes."""
     bad = flip(batch_of(4, records_count=1 << 30, last_offset_delta=(1 << 30) - 1), 70)
     directory.segment(0, batch_of(0, 4), bad)
@@ -526,7 +526,7 @@ def test_broken_last_batch_counts_no_more_than_it_can_hold(directory: Directory)
     assert (row["outcome"], row["records_lost"]) == ("truncate", 0)
 
 
-def test_high_watermark_that_cannot_be_right_counts_nothing(directory: Directory) -> None:
+def test_impossible_high_watermark_counts_nothing(directory: Directory) -> None:
     directory.segment(0, batch_of(0, 4))
     directory.checkpoint("replication-offset-checkpoint"[:11], 6_577_225_780_797_898_836)
     row = directory.predict()

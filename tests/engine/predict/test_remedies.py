@@ -59,7 +59,7 @@ def foretold(*paths: Path) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
     return messages, rows
 
 
-def test_the_remedies_that_lose_least_are_named_with_both_numbers(data: DataDirectory) -> None:
+def test_remedies_that_lose_least_are_named_with_both_numbers(data: DataDirectory) -> None:
     tear(data, "orders")
     messages, rows = foretold(data.path)
     row = rows["orders"]
@@ -77,7 +77,7 @@ def test_the_remedies_that_lose_least_are_named_with_both_numbers(data: DataDire
     )
 
 
-def test_the_mark_is_kept_where_another_partition_would_lose(data: DataDirectory) -> None:
+def test_clean_shutdown_file_is_kept_if_others_would_lose(data: DataDirectory) -> None:
     """Nobody looks at checksums after a clean stop, and recovery cuts at a wrong one."""
     tear(data, "orders")
     break_batch(data, "users")
@@ -88,7 +88,9 @@ def test_the_mark_is_kept_where_another_partition_would_lose(data: DataDirectory
     assert messages["orders"].endswith("instead of 10.")
 
 
-def test_other_data_directories_keep_their_marks(data: DataDirectory, tmp_path: Path) -> None:
+def test_other_data_directories_keep_their_clean_shutdown_file(
+    data: DataDirectory, tmp_path: Path
+) -> None:
     other = DataDirectory(tmp_path / "other", number=2)
     (data.path / "users-0").rename(other.path / "users-0")
     other.stop()
@@ -98,7 +100,7 @@ def test_other_data_directories_keep_their_marks(data: DataDirectory, tmp_path: 
     assert f"rm {data.path}/.kafka_cleanshutdown" in messages["orders"]
 
 
-def test_nothing_is_named_where_nothing_loses_less(data: DataDirectory) -> None:
+def test_no_remedy_is_named_if_none_loses_less(data: DataDirectory) -> None:
     tear(data, "orders")
     (data.path / ".kafka_cleanshutdown").unlink()
     messages, rows = foretold(data.path)
@@ -111,7 +113,7 @@ def test_nothing_is_named_where_nothing_loses_less(data: DataDirectory) -> None:
     assert " after rm " not in messages["orders"]
 
 
-def test_a_store_leaves_the_files_out_of_a_copy(data: DataDirectory) -> None:
+def test_remedy_in_a_store_omits_files_from_a_copy(data: DataDirectory) -> None:
     pytest.importorskip("pyarrow", reason="PyArrow is not installed")
     tear(data, "orders")
     items = verify([f"file://{data.path}"], VerifyOptions(predict=True))

@@ -58,7 +58,7 @@ def test_records_lost_are_damage() -> None:
 
 
 @pytest.mark.parametrize("outcome", ["refuses-to-start", "out-of-memory"])
-def test_a_refusal_is_damage(outcome: str) -> None:
+def test_failed_start_is_damage(outcome: str) -> None:
     found = verdict(row(outcome=outcome, records_lost=0, reason="the broker would stop at: X"))
     assert found is not None
     assert (found.code, found.severity) == ("start-refused", Severity.DAMAGE)
@@ -93,7 +93,7 @@ def test_lossless_starts(fields: dict[str, Any]) -> None:
     assert verdict(row(**fields)) is None
 
 
-def test_sums() -> None:
+def test_totals_add_up() -> None:
     totals = Totals(rate=2 * MIB, threads=2)
     for directory, sizes in (("/data/d1", (8, 8, 4)), ("/data/d2", (12, 1))):
         for number, size in enumerate(sizes):
@@ -113,7 +113,7 @@ def test_sums() -> None:
     }
 
 
-def test_range_of_disks_that_were_measured() -> None:
+def test_duration_range_covers_measured_disks() -> None:
     disks = {
         "/data/d1": DiskRate(MIB, 4 * MIB, False),
         "/data/d2": DiskRate(3 * MIB, 3 * MIB, True),
@@ -132,7 +132,7 @@ def test_range_of_disks_that_were_measured() -> None:
     ]
 
 
-def test_threads_of_a_version() -> None:
+def test_recovery_threads_depend_on_the_version() -> None:
     assert [default_threads(version) for version in ((3, 9), (4, 0), (4, 1))] == [1, 2, 2]
 
 
@@ -156,7 +156,7 @@ def run_predict(directory: Path, **options: Any) -> tuple[list[str], Any]:
     return [item.code for item in items if isinstance(item, Finding)], summary.fields
 
 
-def test_of_a_run(tmp_path: Path) -> None:
+def test_totals_of_a_run_add_up(tmp_path: Path) -> None:
     settings = tmp_path / "server.properties"
     settings.write_text("num.recovery.threads.per.data.dir=8\n")
     (tmp_path / "data").mkdir()
@@ -169,7 +169,7 @@ def test_of_a_run(tmp_path: Path) -> None:
     assert (forecast["bytes_per_second"], forecast["recovery_threads"]) == (100 * MIB, 2)
 
 
-def test_threads_and_rate_that_are_stated(tmp_path: Path) -> None:
+def test_given_threads_and_rate_are_used(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
     settings = tmp_path / "server.properties"
@@ -213,9 +213,7 @@ def foretold_beside(
     return predict.Predictor(Releases(NEWEST), Settings(), {}).partition(target)
 
 
-def test_a_loss_at_another_place_in_each_look_is_not_believed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_loss_that_moves_is_not_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A preallocated log is appended to: what a cut removes is counted after the cut is found."""
     log = make_broken(tmp_path) / "orders-0" / f"{0:020}.log"
 
@@ -229,7 +227,7 @@ def test_a_loss_at_another_place_in_each_look_is_not_believed(
     assert predict.verdict(row) is None
 
 
-def test_a_loss_at_one_place_is_believed_while_the_log_grows(
+def test_loss_that_stays_is_trusted_while_the_log_grows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = make_broken(tmp_path) / "orders-0" / f"{0:020}.log"

@@ -34,7 +34,7 @@ def some_records(rng: random.Random) -> tuple[bytes, DecodedRecords]:
 
 
 @each("pattern", PATTERNS)
-def test_rows_that_match(pattern: bytes) -> None:
+def test_matching_rows_are_found(pattern: bytes) -> None:
     rng = random.Random(1)
     compiled = re.compile(pattern)
     search = ContentSearch(compiled)

@@ -26,7 +26,7 @@ def test_file_deleted_or_replaced_since_listing(tmp_path: Path) -> None:
     assert classify_error(path, errno.EACCES) == "Permission denied"
 
 
-def test_a_link_to_nothing_stays_an_error(tmp_path: Path) -> None:
+def test_dangling_link_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "0.log"
     path.symlink_to(tmp_path / "nowhere")
     assert classify_error(path, errno.ENOENT) == "No such file or directory"

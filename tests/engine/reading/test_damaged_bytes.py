@@ -25,7 +25,7 @@ from dumped import run_dump
 from kdump.findings.finding import Severity
 
 
-def test_a_sound_segment_has_no_finding(tmp_path: Path, segment: Segment) -> None:
+def test_sound_segment_has_no_finding(tmp_path: Path, segment: Segment) -> None:
     rows, found = run_dump(segment.write(tmp_path))
     assert offsets(rows) == all_but()
     assert headers(rows) == []
@@ -33,7 +33,7 @@ def test_a_sound_segment_has_no_finding(tmp_path: Path, segment: Segment) -> Non
 
 
 @pytest.mark.parametrize("number", [0, 2, BATCHES - 1])
-def test_one_bit_flipped_inside_a_batch(tmp_path: Path, segment: Segment, number: int) -> None:
+def test_bit_flip_inside_a_batch_is_located(tmp_path: Path, segment: Segment, number: int) -> None:
     start, end = segment.starts[number : number + 2]
     for byte, bit in ((start + 22, 0), (start + 61, 7), (end - 1, 3)):
         path = segment.write(tmp_path, damage.flip_bit(segment.data, byte, bit))
@@ -54,7 +54,9 @@ def test_one_bit_flipped_inside_a_batch(tmp_path: Path, segment: Segment, number
 
 
 @pytest.mark.parametrize("bit", [0, 7, 9, 31])
-def test_one_bit_flipped_in_the_stored_sum(tmp_path: Path, segment: Segment, bit: int) -> None:
+def test_bit_flip_in_the_stored_checksum_is_located(
+    tmp_path: Path, segment: Segment, bit: int
+) -> None:
     start = segment.starts[1]
     byte = start + 20 - bit // 8
     path = segment.write(tmp_path, damage.flip_bit(segment.data, byte, bit % 8))
@@ -62,7 +64,7 @@ def test_one_bit_flipped_in_the_stored_sum(tmp_path: Path, segment: Segment, bit
     assert f"One flipped bit explains it: byte {byte:,} bit {bit % 8}." in one.message
 
 
-def test_two_bits_are_not_explained_by_one(tmp_path: Path, segment: Segment) -> None:
+def test_two_bit_flips_are_not_explained_as_one(tmp_path: Path, segment: Segment) -> None:
     start, end = segment.starts[1:3]
     broken = damage.flip_bit(damage.flip_bit(segment.data, start + 40, 1), end - 9, 5)
     one = only(run_dump(segment.write(tmp_path, broken))[1])
@@ -100,7 +102,7 @@ def test_adjacent_damages_are_separate(tmp_path: Path, segment: Segment) -> None
     assert offsets(rows) == all_but(2, 3)
 
 
-def test_every_batch_broken(tmp_path: Path, segment: Segment) -> None:
+def test_every_broken_batch_is_reported(tmp_path: Path, segment: Segment) -> None:
     broken = segment.data
     for start in segment.starts[:-1]:
         broken = damage.flip(broken, start + 65)
@@ -161,7 +163,7 @@ def test_batch_shorter_than_its_own_header(tmp_path: Path, segment: Segment) -> 
     assert offsets(rows) == all_but()
 
 
-def test_a_flip_before_a_short_batch_is_still_a_flip(tmp_path: Path, segment: Segment) -> None:
+def test_bit_flip_before_a_short_batch_is_located(tmp_path: Path, segment: Segment) -> None:
     """What is wrong with one entry must not colour what is said of another in the same block."""
     short = batch(first_of(4))[:8] + (30).to_bytes(4, "big") + segment.entries[4][12:42]
     entries = [*segment.entries[:4], short, *segment.entries[4:]]
@@ -172,7 +174,7 @@ def test_a_flip_before_a_short_batch_is_still_a_flip(tmp_path: Path, segment: Se
 
 
 @pytest.mark.parametrize("magic", [3, 7, 127, -1])
-def test_magic_flipped(tmp_path: Path, segment: Segment, magic: int) -> None:
+def test_flipped_magic_is_reported(tmp_path: Path, segment: Segment, magic: int) -> None:
     """The magic byte of v2 lies outside its sum, so above 2 the layout is still v2's; below 0
     brokers frame it as v0, whose sum is wrong then."""
     start, end = segment.starts[2:4]
@@ -190,7 +192,9 @@ def test_magic_flipped(tmp_path: Path, segment: Segment, magic: int) -> None:
 
 
 @pytest.mark.parametrize("step", [1 << 8, 1 << 40, 1 << 62])
-def test_base_offset_flipped_upwards(tmp_path: Path, segment: Segment, step: int) -> None:
+def test_base_offset_flipped_upwards_is_reported(
+    tmp_path: Path, segment: Segment, step: int
+) -> None:
     """It lies outside the sum; the batch behind it falls back, if it could be right at all."""
     start = segment.starts[2]
     broken = damage.put(segment.data, start, (first_of(2) + step).to_bytes(8, "big"))
@@ -215,7 +219,7 @@ def test_damage_after_a_base_offset_flipped_upwards(tmp_path: Path, segment: Seg
     assert offsets(rows)[-6:] == all_but()[-6:]
 
 
-def test_base_offset_flipped_downwards(tmp_path: Path, segment: Segment) -> None:
+def test_base_offset_flipped_downwards_is_reported(tmp_path: Path, segment: Segment) -> None:
     start = segment.starts[3]
     broken = damage.put(segment.data, start, (5).to_bytes(8, "big"))
     rows, found = run_dump(segment.write(tmp_path, broken))
@@ -225,7 +229,7 @@ def test_base_offset_flipped_downwards(tmp_path: Path, segment: Segment) -> None
     assert offsets(rows)[9:12] == [5, 6, 7]
 
 
-def test_leader_epoch_flipped(tmp_path: Path, segment: Segment) -> None:
+def test_flipped_leader_epoch_is_reported(tmp_path: Path, segment: Segment) -> None:
     """It lies outside the sum too; the batches around it have another."""
     broken = damage.flip_bit(segment.data, segment.starts[2] + 14, 2)
     rows, found = run_dump(segment.write(tmp_path, broken))
@@ -236,7 +240,7 @@ def test_leader_epoch_flipped(tmp_path: Path, segment: Segment) -> None:
 
 
 @pytest.mark.parametrize("number", [2, BATCHES - 1])
-def test_duplicate_batch(tmp_path: Path, segment: Segment, number: int) -> None:
+def test_duplicate_batch_is_reported(tmp_path: Path, segment: Segment, number: int) -> None:
     start, end = segment.starts[number : number + 2]
     rows, found = run_dump(segment.write(tmp_path, damage.repeat(segment.data, start, end - start)))
     one = only(found)
@@ -245,7 +249,7 @@ def test_duplicate_batch(tmp_path: Path, segment: Segment, number: int) -> None:
     assert len(offsets(rows)) == len(all_but()) + RECORDS
 
 
-def test_swapped_batches(tmp_path: Path, segment: Segment) -> None:
+def test_swapped_batches_are_reported(tmp_path: Path, segment: Segment) -> None:
     entries = list(segment.entries)
     entries[2], entries[3] = entries[3], entries[2]
     rows, found = run_dump(segment.write(tmp_path, b"".join(entries)))
@@ -254,7 +258,7 @@ def test_swapped_batches(tmp_path: Path, segment: Segment) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 11, 12, 17, 18, 60, 61, 500])
-def test_garbage_between_batches(tmp_path: Path, segment: Segment, size: int) -> None:
+def test_garbage_between_batches_is_reported(tmp_path: Path, segment: Segment, size: int) -> None:
     garbage = bytes((n * 7 + 131) % 256 for n in range(size))
     at = segment.starts[2]
     broken = segment.data[:at] + garbage + segment.data[at:]
@@ -266,7 +270,7 @@ def test_garbage_between_batches(tmp_path: Path, segment: Segment, size: int) ->
     assert offsets(rows) == all_but()
 
 
-def test_a_lost_page(tmp_path: Path, segment: Segment) -> None:
+def test_lost_page_is_reported(tmp_path: Path, segment: Segment) -> None:
     """Zeros over the end of one batch, two whole ones, and the head of a fourth."""
     start = segment.starts[1] + 40
     broken = damage.zero(segment.data, start, segment.starts[4] + 20 - start)
@@ -277,9 +281,7 @@ def test_a_lost_page(tmp_path: Path, segment: Segment) -> None:
     assert len(found) == 1
 
 
-def test_batch_inside_a_value_of_a_damaged_batch_stays_a_value(
-    tmp_path: Path, segment: Segment
-) -> None:
+def test_batch_inside_a_damaged_value_is_not_a_batch(tmp_path: Path, segment: Segment) -> None:
     inner = batch(first_of(1) + 1)
     carrier = builders.batch(
         [builders.record(value=inner), builders.record(2, value=b"x")],

@@ -54,7 +54,7 @@ def test_only_for_selected_batches(tmp_path: Path) -> None:
     assert run_check(path, to_offset=2) == []
 
 
-def test_in_another_block_of_the_file(tmp_path: Path) -> None:
+def test_epochs_are_watched_across_blocks(tmp_path: Path) -> None:
     """The batch behind may be read much later than the one it speaks against."""
     records = [builders.record(value=b"v" * 700_000)]
     batches = [

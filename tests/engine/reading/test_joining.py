@@ -15,7 +15,7 @@ LOGS = sorted(SAMPLES.rglob("*.log"))
 
 
 @pytest.mark.parametrize("everything", [False, True])
-def test_joined_runs_hold_every_header_in_order(
+def test_joined_runs_contain_every_header_in_order(
     everything: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(file_records, "BLOCK_BYTES", 2048)

@@ -26,7 +26,7 @@ def message(attributes: int, magic: int) -> bytes:
         (message(0x08, 0), 0x08, 0),
     ],
 )
-def test_a_note_for_the_first_of_a_segment(
+def test_first_reserved_bit_of_a_segment_is_a_note(
     tmp_path: Path, one: bytes, attributes: int, meant: int
 ) -> None:
     before = batches(0, 6)
@@ -42,7 +42,7 @@ def test_a_note_for_the_first_of_a_segment(
     assert dumped == [found]
 
 
-def test_many_are_one_note(tmp_path: Path) -> None:
+def test_many_reserved_bits_have_one_note(tmp_path: Path) -> None:
     parts = [batch(base, attributes=0x100 if base > 3 else 0) for base in range(0, 30, 3)]
     directory = write_partition(tmp_path, {0: parts, 30: [batch(30, attributes=0x80)]})
     many, single = run_checks(directory)

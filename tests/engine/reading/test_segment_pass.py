@@ -87,9 +87,7 @@ def test_edges_of_a_part(tmp_path: Path, segment: Segment) -> None:
     assert not edges(path, start, start).sound
 
 
-def test_a_part_with_anything_but_sound_batches_is_not_judged(
-    tmp_path: Path, segment: Segment
-) -> None:
+def test_part_with_damage_is_not_judged(tmp_path: Path, segment: Segment) -> None:
     path = segment.write(tmp_path, damage.flip(segment.data, segment.starts[3] + 70))
     assert not edges(path, segment.starts[2], segment.starts[5]).sound
     assert edges(path, segment.starts[4], segment.starts[6]).sound

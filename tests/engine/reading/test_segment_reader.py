@@ -35,7 +35,7 @@ from kdump.storage.source import Source
 from kdump.storage.targets import LogFile
 
 
-def test_plain_text_over_the_limit(tmp_path: Path, segment: Segment) -> None:
+def test_decompressed_size_is_limited(tmp_path: Path, segment: Segment) -> None:
     records = [builders.record(n, value=bytes(100_000)) for n in range(3)]
     other = builders.batch(
         records, base_offset=first_of(2), attributes=1, compress=builders.gzip_bytes
@@ -54,7 +54,7 @@ def large(base_offset: int) -> bytes:
     return builders.batch(records, base_offset=base_offset)
 
 
-def test_batch_too_large_to_hold(tmp_path: Path, segment: Segment) -> None:
+def test_oversize_batch_is_reported(tmp_path: Path, segment: Segment) -> None:
     path, start = with_batch(tmp_path, segment, large(first_of(2)))
     rows, found = run_dump(path, decompress_limit=300_000)
     one = only(found)
@@ -63,7 +63,7 @@ def test_batch_too_large_to_hold(tmp_path: Path, segment: Segment) -> None:
     assert headers(rows) == [(start, True)]
 
 
-def test_damaged_batch_too_large_to_hold(tmp_path: Path, segment: Segment) -> None:
+def test_damaged_oversize_batch_is_reported(tmp_path: Path, segment: Segment) -> None:
     other = large(first_of(2))
     path, start = with_batch(tmp_path, segment, damage.flip_bit(other, 300_000, 6))
     rows, found = run_dump(path, decompress_limit=300_000)
@@ -74,7 +74,7 @@ def test_damaged_batch_too_large_to_hold(tmp_path: Path, segment: Segment) -> No
     assert offsets(rows) == all_but(2)
 
 
-def test_batches_across_many_blocks(tmp_path: Path) -> None:
+def test_batches_may_span_blocks(tmp_path: Path) -> None:
     """The file is read in blocks; entries lie across their ends, and so does damage."""
     entries = [
         builders.batch([builders.record(value=os.urandom(70_000))], base_offset=BASE + n)
@@ -109,7 +109,7 @@ def bad_pages(monkeypatch: pytest.MonkeyPatch) -> set[int]:
     return bad
 
 
-def test_pages_the_device_does_not_give(tmp_path: Path, bad_pages: set[int]) -> None:
+def test_unreadable_pages_are_reported(tmp_path: Path, bad_pages: set[int]) -> None:
     segment = Segment([batch(BASE + 40 * n, 40) for n in range(12)])
     path = segment.write(tmp_path)
     bad_pages.add(2)
@@ -130,7 +130,7 @@ def test_pages_the_device_does_not_give(tmp_path: Path, bad_pages: set[int]) -> 
     ]
 
 
-def test_no_page_can_be_read(tmp_path: Path, bad_pages: set[int], segment: Segment) -> None:
+def test_unreadable_file_is_reported(tmp_path: Path, bad_pages: set[int], segment: Segment) -> None:
     path = segment.write(tmp_path)
     bad_pages.add(0)
     rows, found = run_dump(path)
@@ -151,7 +151,7 @@ def shrunk_while_read(path: Path, size: int, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(Source, "_pread", read)
 
 
-def test_file_that_shrinks_while_read(
+def test_shrinking_file_is_reported(
     tmp_path: Path, segment: Segment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for size, kept in ((segment.starts[3], 3), (segment.starts[3] + 30, 3), (0, 0)):
@@ -163,7 +163,7 @@ def test_file_that_shrinks_while_read(
         assert offsets(rows) == all_but()[: 3 * kept]
 
 
-def test_file_that_grows_while_read(tmp_path: Path, segment: Segment) -> None:
+def test_growing_file_is_read_to_its_first_size(tmp_path: Path, segment: Segment) -> None:
     """The rest of an entry arrives between the reads; it and what follows are shown."""
     path = segment.write(tmp_path, damage.cut(segment.data, segment.starts[4] + 20))
     rows: list[int] = []
@@ -179,7 +179,7 @@ def test_file_that_grows_while_read(tmp_path: Path, segment: Segment) -> None:
     assert rows == all_but()
 
 
-def test_file_that_never_stops_growing(tmp_path: Path, segment: Segment) -> None:
+def test_endlessly_growing_file_ends(tmp_path: Path, segment: Segment) -> None:
     """A torn tail that is torn again each time it is looked at is a note in the end."""
     data = segment.data
     path = segment.write(tmp_path, damage.cut(data, segment.starts[1] + 20))
@@ -215,7 +215,7 @@ def test_file_that_vanished_is_a_note(
 
 
 @pytest.mark.parametrize("mode", ["records", "batches"])
-def test_every_single_byte_flipped(tmp_path: Path, segment: Segment, mode: str) -> None:
+def test_every_flipped_byte_is_found(tmp_path: Path, segment: Segment, mode: str) -> None:
     """Whatever byte is hit: no more than its batch is lost, and it is told of, at its place; the
     leader epoch and the base offset, which are outside the sum, by what their neighbours say."""
     sound, _ = run_dump(segment.write(tmp_path), mode=mode)
@@ -236,7 +236,7 @@ def test_every_single_byte_flipped(tmp_path: Path, segment: Segment, mode: str) 
             assert (only(found).position, only(found).size_bytes) == (start, end - start), field
 
 
-def test_sums_are_those_of_zlib(tmp_path: Path) -> None:
+def test_checksums_match_zlib(tmp_path: Path) -> None:
     """The builders' sums are not ours."""
     data = builders.message(BASE)
     assert int.from_bytes(data[12:16], "big") == zlib.crc32(data[16:])
@@ -245,9 +245,7 @@ def test_sums_are_those_of_zlib(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_there", [True, False])
-def test_log_that_was_joined_with_the_next_meanwhile_is_not_damaged(
-    tmp_path: Path, is_there: bool
-) -> None:
+def test_concurrently_merged_log_is_not_damaged(tmp_path: Path, is_there: bool) -> None:
     """A cleaner that joins segments leaves a log which reaches past where the next one began."""
     log, following = (tmp_path / file_name(Kind.LOG, base) for base in (0, 1))
     log.write_bytes(builders.batch(base_offset=0) + builders.batch(base_offset=1))

@@ -23,7 +23,7 @@ from holding import hold_lock
 from kdump.findings.finding import Severity
 
 
-def test_torn_tails_of_every_length(tmp_path: Path, segment: Segment) -> None:
+def test_torn_tails_of_every_length_are_reported(tmp_path: Path, segment: Segment) -> None:
     start, end = segment.starts[-2:]
     for size in range(start + 1, end):
         rows, found = run_dump(segment.write(tmp_path, damage.cut(segment.data, size)))
@@ -33,7 +33,7 @@ def test_torn_tails_of_every_length(tmp_path: Path, segment: Segment) -> None:
         assert offsets(rows) == all_but(5)
 
 
-def test_torn_tail_before_another_segment(tmp_path: Path, segment: Segment) -> None:
+def test_torn_tail_before_another_segment_is_reported(tmp_path: Path, segment: Segment) -> None:
     path = segment.write(tmp_path, damage.cut(segment.data, segment.starts[5] + 30))
     path.with_name(f"{first_of(6):020}.log").write_bytes(batch(first_of(6)))
     one = only(run_dump(path.parent)[1])

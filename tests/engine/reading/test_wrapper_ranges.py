@@ -49,7 +49,7 @@ def list_offsets(path: Path, **options: int | None) -> list[int]:
 @pytest.mark.parametrize(
     ("low", "high"), [(0, 3), (1, 2), (3, 6), (4, 6), (5, 7), (4, None), (None, 5), (9, None)]
 )
-def test_records_inside_wrappers_are_found_by_their_own_offsets(
+def test_inner_records_are_selected_by_their_own_offsets(
     log: Path, low: int | None, high: int | None
 ) -> None:
     wanted = list(range(low or 0, 10 if high is None else high))
@@ -64,13 +64,13 @@ def test_wrapper_with_a_late_end_does_not_stop_a_range(tmp_path: Path) -> None:
     assert list_offsets(path, to_offset=9_000) == list(range(9_000))
 
 
-def test_batches_of_a_range_are_those_with_records_in_it(log: Path) -> None:
+def test_wrappers_with_records_in_the_range_are_selected(log: Path) -> None:
     rows = run_dump(log, mode="batches", from_offset=4, to_offset=6)[0]
     assert [row["last_offset"] for row in rows] == [3]
     assert [one.paths[0][-6:] for one in plan([str(log)], DumpOptions(from_offset=6))] == ["04.log"]
 
 
-def test_records_inside_wrappers_are_found_by_their_own_times(tmp_path: Path) -> None:
+def test_inner_records_are_selected_by_their_own_timestamps(tmp_path: Path) -> None:
     path = tmp_path / "t-0" / "00000000000000000000.log"
     path.parent.mkdir()
     path.write_bytes(wrap(2, [0, 1, 2], 1) + wrap(5, [3, 4, 5], 1) + wrap(8, [6, 7, 8], 1))

@@ -21,7 +21,9 @@ from damaged_segment import (
 from dumped import run_dump
 
 
-def test_valid_sum_over_what_does_not_decompress(tmp_path: Path, segment: Segment) -> None:
+def test_undecompressible_batch_with_a_valid_checksum_is_reported(
+    tmp_path: Path, segment: Segment
+) -> None:
     plain = b"".join(builders.record(n, value=bytes(range(250)) * 8) for n in range(3))
     packed = bytearray(builders.gzip_bytes(plain))
     packed[len(packed) // 2 :] = bytes(len(packed) - len(packed) // 2)
@@ -38,7 +40,7 @@ def test_valid_sum_over_what_does_not_decompress(tmp_path: Path, segment: Segmen
     assert set(all_but(2)) <= set(offsets(rows))
 
 
-def test_count_of_records_too_high(tmp_path: Path, segment: Segment) -> None:
+def test_high_record_count_is_reported(tmp_path: Path, segment: Segment) -> None:
     """The header says four; three are there, and they are shown."""
     other = batch(first_of(2), records_count=4, last_offset_delta=3)
     path, start = with_batch(tmp_path, segment, other)
@@ -50,7 +52,7 @@ def test_count_of_records_too_high(tmp_path: Path, segment: Segment) -> None:
     assert offsets(rows) == all_but()
 
 
-def test_count_of_records_too_low(tmp_path: Path, segment: Segment) -> None:
+def test_low_record_count_is_reported(tmp_path: Path, segment: Segment) -> None:
     path, start = with_batch(
         tmp_path, segment, batch(first_of(2), records_count=2, last_offset_delta=2)
     )
@@ -62,12 +64,12 @@ def test_count_of_records_too_low(tmp_path: Path, segment: Segment) -> None:
     assert len(offsets(rows)) == len(all_but()) - 1
 
 
-def test_negative_last_offset_delta(tmp_path: Path, segment: Segment) -> None:
+def test_negative_last_offset_delta_is_reported(tmp_path: Path, segment: Segment) -> None:
     path, start = with_batch(tmp_path, segment, batch(first_of(2), last_offset_delta=-3))
     assert place_of(only(run_dump(path)[1]))[:2] == ("batch-count", start)
 
 
-def test_codec_no_version_defines(tmp_path: Path, segment: Segment) -> None:
+def test_unknown_codec_is_reported(tmp_path: Path, segment: Segment) -> None:
     path, start = with_batch(tmp_path, segment, batch(first_of(2), attributes=6))
     rows, found = run_dump(path)
     assert {one.position for one in found} == {start}
@@ -75,7 +77,7 @@ def test_codec_no_version_defines(tmp_path: Path, segment: Segment) -> None:
     assert offsets(rows) == all_but(2)
 
 
-def test_record_that_ends_in_its_middle(tmp_path: Path, segment: Segment) -> None:
+def test_truncated_record_is_reported(tmp_path: Path, segment: Segment) -> None:
     """Good records before the bad one are shown."""
     records = [builders.record(0), builders.record(1), builders.record(2, length=90)]
     path, start = with_batch(tmp_path, segment, builders.batch(records, base_offset=first_of(2)))
@@ -87,7 +89,7 @@ def test_record_that_ends_in_its_middle(tmp_path: Path, segment: Segment) -> Non
     assert offsets(rows) == [offset for offset in all_but() if offset != first_of(2) + 2]
 
 
-def test_wrapper_inside_a_wrapper(tmp_path: Path) -> None:
+def test_nested_wrapper_is_reported(tmp_path: Path) -> None:
     inner = builders.wrapper([builders.message(0)], 0)
     entries = [
         builders.message(BASE),
@@ -112,7 +114,7 @@ def test_wrapper_with_a_wrong_inner_checksum(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_flip_in_an_old_message(tmp_path: Path, magic: int) -> None:
+def test_bit_flip_in_an_old_message_is_reported(tmp_path: Path, magic: int) -> None:
     segment = Segment([builders.message(BASE + n, magic=magic) for n in range(4)])
     start, end = segment.starts[1:3]
     path = segment.write(tmp_path, damage.flip_bit(segment.data, end - 2, 4))
@@ -124,7 +126,7 @@ def test_flip_in_an_old_message(tmp_path: Path, magic: int) -> None:
     assert offsets(rows) == [BASE, BASE + 2, BASE + 3]
 
 
-def test_flip_before_a_wrapper(tmp_path: Path) -> None:
+def test_bit_flip_before_a_wrapper_is_reported(tmp_path: Path) -> None:
     """The next good offset is the first inside the wrapper, not the one in its header."""
     wrapper = builders.wrapper([builders.message(n) for n in range(3)], BASE + 4)
     segment = Segment([builders.message(BASE), builders.message(BASE + 1), wrapper])
@@ -134,7 +136,7 @@ def test_flip_before_a_wrapper(tmp_path: Path) -> None:
     assert offsets(rows) == [BASE, BASE + 2, BASE + 3, BASE + 4]
 
 
-def test_offset_of_a_wrapper_that_falls_back(tmp_path: Path) -> None:
+def test_falling_wrapper_offset_is_reported(tmp_path: Path) -> None:
     """Brokers 0.10.0 and 0.10.2 wrote such; the finding names the offset that stands there."""
     wrappers = [
         builders.wrapper([builders.message(0), builders.message(1)], offset)

@@ -188,7 +188,7 @@ def test_unknown_lock_state_forbids_writing(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
-def test_files_of_somebody_else_are_refused(tmp_path: Path) -> None:
+def test_files_of_another_user_are_refused(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
     path = partition(data)

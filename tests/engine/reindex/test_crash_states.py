@@ -74,7 +74,7 @@ def converges(state: State, path: Path) -> None:
 
 
 @pytest.mark.parametrize("links", [True, False], ids=["links", "copies"])
-def test_replaced(
+def test_replaced_file_survives_a_crash(
     directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool
 ) -> None:
     with monkeypatch.context() as patch:
@@ -103,7 +103,7 @@ def no_links(*_: object, **__: object) -> None:
     raise PermissionError(1, "no links here")
 
 
-def test_the_old_file_is_put_aside_when_the_new_one_is_whole(
+def test_old_file_is_moved_after_the_new_one_is_complete(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for call, _, state in states(directory, rebuilt, monkeypatch):
@@ -113,7 +113,7 @@ def test_the_old_file_is_put_aside_when_the_new_one_is_whole(
             assert is_as_it_was(temporary), call
 
 
-def test_created(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_created_file_survives_a_crash(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     other = "00000000000000000007.index"
     found = states(directory, lambda opened: opened.create(other, NEW, LOG), monkeypatch)
     assert {other in state for _, _, state in found} == {False, True}
@@ -125,7 +125,9 @@ def test_created(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert other in state or not ended
 
 
-def test_missing_file_replaced(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_replacing_a_missing_file_survives_a_crash(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (directory / NAME).unlink()
     for call, ended, state in states(directory, rebuilt, monkeypatch):
         assert set(state) <= {LOG, NAME, f"{NAME}.kdump-tmp"}, call
@@ -136,7 +138,7 @@ def test_missing_file_replaced(directory: Path, monkeypatch: pytest.MonkeyPatch)
         assert NAME in state or not ended
 
 
-def test_restored(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_restored_file_survives_a_crash(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done(directory, rebuilt)
     found = states(
         directory, lambda opened: opened.restore(opened.backups()[0]), monkeypatch
@@ -149,7 +151,9 @@ def test_restored(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert not ended or (state[NAME].data == OLD and BACKUP not in state), call
 
 
-def test_tidied(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tidied_directory_survives_a_crash(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """After a run that was killed before its rename; another's file and a real backup stay."""
     os.link(directory / NAME, directory / BACKUP)
     (directory / f"{NAME}.kdump-tmp").write_bytes(b"half")
@@ -163,7 +167,9 @@ def test_tidied(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("there", [True, False], ids=["there", "new"])
-def test_output_file(directory: Path, monkeypatch: pytest.MonkeyPatch, there: bool) -> None:
+def test_output_file_survives_a_crash(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, there: bool
+) -> None:
     """Results, the state of verify, the lines for a textfile collector."""
     folder = directory.with_name("results")
     folder.mkdir()

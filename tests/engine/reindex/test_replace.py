@@ -162,7 +162,7 @@ def again(path: Path) -> None:
         *((how, False) for how in ("after", "EPERM")),
     ],
 )
-def test_killed_or_failing_at_each_call(
+def test_replacement_survives_a_failure_of_each_call(
     directory: Path, tmp_path: Path, how: str, links: bool
 ) -> None:
     outcome, calls = in_child(lambda: write(directory, links=links), Shim())
@@ -187,7 +187,7 @@ def test_killed_or_failing_at_each_call(
     assert "after" in seen
 
 
-def test_what_was_not_there_is_killed_or_fails_at_each_call(tmp_path: Path) -> None:
+def test_creation_survives_a_failure_of_each_call(tmp_path: Path) -> None:
     def missing(name: str) -> Path:
         path = fresh(tmp_path, name)
         (path / NAME).unlink()
@@ -208,7 +208,7 @@ def test_what_was_not_there_is_killed_or_fails_at_each_call(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("how", ["before", "after", "EIO", "EPERM"])
-def test_undo_is_killed_or_fails_at_each_call(tmp_path: Path, how: str) -> None:
+def test_undo_survives_a_failure_of_each_call(tmp_path: Path, how: str) -> None:
     def undo(path: Path) -> None:
         with replace.open_directory(str(path)) as opened:
             for backup in opened.backups():
@@ -230,7 +230,7 @@ def test_undo_is_killed_or_fails_at_each_call(tmp_path: Path, how: str) -> None:
         assert (path / NAME).read_bytes() == OLD
 
 
-def test_owner_group_mode_times_and_attributes_are_the_old_files(directory: Path) -> None:
+def test_new_file_keeps_owner_mode_times_and_attributes(directory: Path) -> None:
     attributes = True
     try:
         os.setxattr(directory / NAME, "user.kdump", b"kept")
@@ -250,7 +250,7 @@ def test_owner_group_mode_times_and_attributes_are_the_old_files(directory: Path
         assert os.getxattr(directory / NAME, "user.kdump") == b"kept"
 
 
-def test_a_file_that_was_missing_belongs_to_whom_the_log_does(directory: Path) -> None:
+def test_created_file_has_the_owner_of_the_log(directory: Path) -> None:
     (directory / NAME).unlink()
     (directory / LOG).chmod(0o600)
     if os.geteuid() == 0:
@@ -278,7 +278,7 @@ def test_newest_backup_is_first(directory: Path) -> None:
     assert [(backup.original, backup.utc) for backup in backups] == [(NAME, UTC), (NAME, EARLIER)]
 
 
-def test_a_file_changed_since_is_not_undone(directory: Path) -> None:
+def test_changed_file_is_not_undone(directory: Path) -> None:
     write(directory)
     (directory / NAME).write_bytes(b"what a broker wrote since")
     with (
@@ -290,7 +290,7 @@ def test_a_file_changed_since_is_not_undone(directory: Path) -> None:
     assert (directory / f"{NAME}.bak-{UTC}").read_bytes() == OLD
 
 
-def test_a_link_is_never_written_through(directory: Path, tmp_path: Path) -> None:
+def test_links_are_not_written_through(directory: Path, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.write_bytes(b"mine")
     (directory / f"{NAME}.kdump-tmp").symlink_to(outside)
@@ -300,7 +300,7 @@ def test_a_link_is_never_written_through(directory: Path, tmp_path: Path) -> Non
     assert (directory / NAME).read_bytes() == OLD
 
 
-def test_a_copy_is_never_made_through_a_link(directory: Path, tmp_path: Path) -> None:
+def test_copies_are_not_made_through_links(directory: Path, tmp_path: Path) -> None:
     """Also where the file has become a link since it was looked at."""
     outside = tmp_path / "outside"
     outside.write_bytes(b"mine")
@@ -309,7 +309,7 @@ def test_a_copy_is_never_made_through_a_link(directory: Path, tmp_path: Path) ->
         opened._content("link")
 
 
-def test_two_at_once(directory: Path) -> None:
+def test_concurrent_replacements_are_safe(directory: Path) -> None:
     other = os.open(directory, os.O_RDONLY)
     fcntl.flock(other, fcntl.LOCK_EX)
     with pytest.raises(RefusedError, match="another kdump"), replace.open_directory(str(directory)):
@@ -318,7 +318,9 @@ def test_two_at_once(directory: Path) -> None:
     write(directory)
 
 
-def test_a_file_system_without_locks(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_system_without_locks_is_supported(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def flock(fd: int, operation: int) -> None:
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
@@ -374,7 +376,7 @@ def test_copy_without_hard_links(
 
 
 @pytest.mark.parametrize(("error", "kind"), [("EIO", PathError), ("ENOSPC", RefusedError)])
-def test_a_disk_that_fails_at_the_link(
+def test_failing_link_is_an_error(
     directory: Path, monkeypatch: pytest.MonkeyPatch, error: str, kind: type[KdumpError]
 ) -> None:
     """Is no file system without links: nothing is copied."""
@@ -388,7 +390,7 @@ def test_a_disk_that_fails_at_the_link(
     }
 
 
-def test_the_backup_of_a_file_that_another_replaced_stays(
+def test_backup_of_a_concurrently_replaced_file_stays(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where the rename fails, and the old file is there no more: it may be the last of its kind."""
@@ -420,14 +422,14 @@ def test_only_the_second_name_is_removed(directory: Path) -> None:
     }
 
 
-def test_a_pipe_in_a_files_place_is_not_waited_for(directory: Path) -> None:
+def test_pipe_in_place_of_a_file_does_not_block(directory: Path) -> None:
     (directory / NAME).unlink()
     os.mkfifo(directory / NAME)
     outcome, _ = in_child(lambda: write(directory, links=False), Shim())
     assert outcome in ("done", "PathError", "Refused")
 
 
-def test_created_where_the_owner_cannot_be_kept(
+def test_file_is_created_even_if_the_owner_cannot_be_kept(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Elsewhere than in a data directory that is no error; the file is as old as it is."""

@@ -78,7 +78,7 @@ def test_plan_lists_changes_and_writes_nothing(partition: Path) -> None:
     assert rows[0]["path"] == str(partition / f"{STEM}.index")
 
 
-def test_written_entries_are_recoverys(partition: Path) -> None:
+def test_written_entries_equal_those_of_recovery(partition: Path) -> None:
     rows = write(partition)
     assert {row["action"] for row in rows} == {"created"}
     assert (partition / f"{STEM}.index").read_bytes() == INDEX
@@ -94,7 +94,7 @@ def test_exactly_the_interval_makes_no_entry(partition: Path) -> None:
     )
 
 
-def test_brokers_before_2_0_name_the_first_offset(partition: Path, tmp_path: Path) -> None:
+def test_brokers_before_2_0_index_the_first_offset(partition: Path, tmp_path: Path) -> None:
     files = rebuilt(partition, tmp_path, index_interval_bytes=INTERVAL, broker_version=(1, 1))
     assert files[f"{STEM}.index"] == offset_index((6 * n, 3 * n * SIZE) for n in range(1, 7))
     assert files[f"{STEM}.timeindex"] == TIMES
@@ -105,7 +105,7 @@ def test_brokers_before_0_10_1_have_no_time_index(partition: Path, tmp_path: Pat
     assert set(files) == {f"{STEM}.index", f"{NEXT}.index"}
 
 
-def test_old_entries_name_the_first_message_of_a_wrapper(tmp_path: Path) -> None:
+def test_old_entries_refer_to_the_first_message_of_a_wrapper(tmp_path: Path) -> None:
     directory = tmp_path / "orders-0"
     directory.mkdir()
     wrappers = [
@@ -121,7 +121,7 @@ def test_old_entries_name_the_first_message_of_a_wrapper(tmp_path: Path) -> None
     assert files[f"{STEM}.index"] == offset_index([(5, at[1]), (8, at[2]), (11, at[3])])
 
 
-def test_no_time_index_where_no_message_has_a_time(tmp_path: Path) -> None:
+def test_log_without_timestamps_has_no_time_index(tmp_path: Path) -> None:
     directory = tmp_path / "orders-0"
     directory.mkdir()
     log = b"".join(builders.message(offset, magic=0) for offset in range(4))
@@ -130,7 +130,7 @@ def test_no_time_index_where_no_message_has_a_time(tmp_path: Path) -> None:
     assert [(row["kind"], row["action"]) for row in rows_of(directory)] == [("index", "keep")]
 
 
-def test_sound_index_unlike_a_rebuilt_one_is_left_alone(partition: Path) -> None:
+def test_different_but_sound_index_is_left_alone(partition: Path) -> None:
     sparse = offset_index([(13, 6 * SIZE)])
     (partition / f"{STEM}.index").write_bytes(sparse)
     rows = rows_of(partition, index_interval_bytes=INTERVAL)
@@ -158,7 +158,7 @@ def test_sound_index_unlike_a_rebuilt_one_is_left_alone(partition: Path) -> None
         (offset_index([(39, 20 * SIZE)]), "after the end of the log"),
     ],
 )
-def test_wrong_index_is_rebuilt_and_kept_aside(partition: Path, data: bytes, why: str) -> None:
+def test_wrong_index_is_rebuilt_and_backed_up(partition: Path, data: bytes, why: str) -> None:
     (partition / f"{STEM}.index").write_bytes(data)
     row = write(partition)[0]
     assert row["action"] == "rebuilt"
@@ -242,7 +242,7 @@ def test_up_to_damage_rebuilds_earlier_entries(partition: Path) -> None:
     assert (partition / f"{STEM}.timeindex").read_bytes() == TIMES[: 3 * 12]
 
 
-def test_offsets_that_go_back_at_an_entry(partition: Path) -> None:
+def test_falling_offset_at_an_entry_is_refused(partition: Path) -> None:
     log = partition / f"{STEM}.log"
     log.write_bytes(log.read_bytes() + a_batch(2) + a_batch(4))
     items = items_of(partition, write=True, index_interval_bytes=0)
@@ -265,7 +265,7 @@ def test_offsets_that_fall_after_the_last_entry(partition: Path) -> None:
     assert not (partition / f"{STEM}.timeindex").exists()
 
 
-def test_offset_that_no_index_can_hold(partition: Path) -> None:
+def test_offset_beyond_the_index_range_is_refused(partition: Path) -> None:
     log = partition / f"{NEXT}.log"
     log.write_bytes(log.read_bytes() + a_batch(1 << 40))
     items = items_of(partition, write=True, index_interval_bytes=INTERVAL)
@@ -274,7 +274,7 @@ def test_offset_that_no_index_can_hold(partition: Path) -> None:
     assert "splits it" in refused[0]
 
 
-def test_index_larger_than_a_broker_makes_it(partition: Path) -> None:
+def test_index_over_the_size_limit_of_the_broker_is_refused(partition: Path) -> None:
     options = {"write": True, "index_interval_bytes": INTERVAL}
     items = items_of(partition, max_index_bytes=8 * 6 - 1, **options)
     assert "segment.index.bytes" in str(
@@ -333,7 +333,7 @@ def test_stale_lock_file(partition: Path) -> None:
     assert {row["action"] for row in write(partition)} == {"created"}
 
 
-def test_refused_without_space(partition: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rebuild_is_refused_without_space(partition: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = os.statvfs
 
     def full(path: str) -> Any:
@@ -344,12 +344,14 @@ def test_refused_without_space(partition: Path, monkeypatch: pytest.MonkeyPatch)
     assert "no space" in read_refusal(partition)
 
 
-def test_refused_for_another_owners_files(partition: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rebuild_is_refused_for_files_of_another_user(
+    partition: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(reindex_refusals.os, "geteuid", lambda: 4711)
     assert "belongs to user" in read_refusal(partition)
 
 
-def test_refused_for_links(partition: Path, tmp_path: Path) -> None:
+def test_rebuild_is_refused_for_links(partition: Path, tmp_path: Path) -> None:
     outside = tmp_path / "outside.index"
     outside.write_bytes(b"someone's")
     (partition / f"{STEM}.index").symlink_to(outside)
@@ -365,7 +367,7 @@ def test_partition_in_another_directory_is_refused(partition: Path, tmp_path: Pa
     assert {row["action"] for row in write(partition)} == {"created"}
 
 
-def test_out_leaves_the_source_untouched(partition: Path, tmp_path: Path) -> None:
+def test_out_does_not_touch_the_source(partition: Path, tmp_path: Path) -> None:
     (partition / f"{STEM}.index").write_bytes(b"abc")
     before = content(partition)
     rows = rows_of(partition, write=True, out=str(tmp_path / "out"), index_interval_bytes=INTERVAL)
@@ -408,7 +410,7 @@ def test_undo_restores_the_newest_run(partition: Path) -> None:
     assert "was changed" in str(items[0])
 
 
-def test_undo_without_backups(partition: Path) -> None:
+def test_undo_without_backups_does_nothing(partition: Path) -> None:
     assert rows_of(partition, undo=True, write=True) == []
 
 
@@ -430,7 +432,7 @@ def test_data_directory(partition: Path) -> None:
     assert [type(item) for item in items] == [NothingToDo]
 
 
-def test_no_log_to_index(tmp_path: Path) -> None:
+def test_missing_log_is_an_error(tmp_path: Path) -> None:
     directory = tmp_path / "orders-0"
     directory.mkdir()
     (directory / f"{STEM}.kafka").write_bytes(builders.pre08_message())
@@ -438,7 +440,7 @@ def test_no_log_to_index(tmp_path: Path) -> None:
     assert [type(item) for item in items] == [PathError]
 
 
-def test_words_of_only() -> None:
+def test_only_accepts_kinds() -> None:
     assert kinds_of("index, txnindex") == {Kind.OFFSET_INDEX, Kind.TRANSACTION_INDEX}
     assert Kind.LEADER_EPOCHS not in DEFAULT_ONLY
     for words in ("", "indexes"):
@@ -461,7 +463,7 @@ def of_epochs(partition: Path, **options: Any) -> list[dict[str, Any]]:
     return rows_of(partition, only=kinds_of("leader-epochs"), **options)
 
 
-def test_leader_epochs_from_the_log(epochs: Path) -> None:
+def test_leader_epochs_are_rebuilt_from_the_log(epochs: Path) -> None:
     row = of_epochs(epochs, write=True)[0]
     assert (row["action"], row["kind"], row["segment"]) == ("created", "leader-epochs", None)
     assert (epochs / "leader-epoch-checkpoint").read_text() == "0\n3\n0 0\n3 40\n5 60\n"
@@ -494,13 +496,13 @@ def test_wrong_leader_epochs(epochs: Path, text: str, why: str) -> None:
     assert (epochs / "leader-epoch-checkpoint").read_text() == "0\n3\n0 0\n3 40\n5 60\n"
 
 
-def test_leader_epochs_from_the_log_start_on(epochs: Path) -> None:
+def test_leader_epochs_start_at_the_log_start(epochs: Path) -> None:
     (epochs.parent / "log-start-offset-checkpoint").write_text("0\n1\norders 0 45\n")
     of_epochs(epochs, write=True)
     assert (epochs / "leader-epoch-checkpoint").read_text() == "0\n2\n3 45\n5 60\n"
 
 
-def test_checkpoint_that_no_broker_can_read(partition: Path) -> None:
+def test_unreadable_checkpoint_is_rebuilt(partition: Path) -> None:
     path = partition.parent / "replication-offset-checkpoint"
     path.write_text("0\n4\norders 0 70\ngone 0 5\norders zero 5\nlost 1")
     only = kinds_of("checkpoints")

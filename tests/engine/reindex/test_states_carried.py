@@ -53,7 +53,7 @@ def index(partition: Path) -> bytes:
     return (partition / f"{20:020}.txnindex").read_bytes()
 
 
-def test_a_transaction_over_segments(partition: Path) -> None:
+def test_transaction_may_span_segments(partition: Path) -> None:
     rows_of(partition, only=ONLY, write=True)
     assert index(partition) == aborted_index((PRODUCER, 11, 20, 21))
 
@@ -65,7 +65,7 @@ def test_states_stop_at_an_unselected_segment(partition: Path) -> None:
     assert index(partition) == aborted_index((PRODUCER, 11, 20, 21))
 
 
-def test_states_do_not_reach_over_damage(partition: Path) -> None:
+def test_states_end_at_damage(partition: Path) -> None:
     """What stood behind it is not known, nor whether the transaction went on."""
     damage_first(partition)
     action, reason = plan_indexes(partition)[20]
@@ -101,7 +101,7 @@ def test_damaged_snapshot_is_ignored(partition: Path) -> None:
     assert plan_indexes(partition, f"{20:020}.log")[20][0] == "refuse"
 
 
-def test_damage_of_an_earlier_segment_counts_for_the_leader_epochs(partition: Path) -> None:
+def test_damage_in_an_earlier_segment_affects_leader_epochs(partition: Path) -> None:
     """They are built of the whole log."""
     only = kinds_of("leader-epochs")
     (sound,) = (row for row in items_of(partition, only=only) if isinstance(row, Row))
@@ -118,7 +118,7 @@ def test_damage_of_an_earlier_segment_counts_for_the_leader_epochs(partition: Pa
 
 
 @pytest.mark.parametrize(("offset", "kept"), [(22, 1), (23, 0), (0, 1), (-1, 0)])
-def test_an_offset_at_the_logs_end_can_be_true(partition: Path, offset: int, kept: int) -> None:
+def test_offset_at_the_log_end_is_plausible(partition: Path, offset: int, kept: int) -> None:
     checkpoint = partition.parent / "recovery-point-offset-checkpoint"
     checkpoint.write_text(f"0\n1\norders 0 {offset}\njunk")
     (row,) = rows_of(partition, only=kinds_of("checkpoints"))

@@ -62,7 +62,7 @@ class Page(HTMLParser):
             assert self.open.pop() == tag
 
 
-def test_a_page_is_whole_without_script_and_the_same_each_time(tmp_path: Path) -> None:
+def test_page_is_complete_and_reproducible_without_script(tmp_path: Path) -> None:
     paths = [tmp_path / "a.html", tmp_path / "b.html"]
     given = (*NOW, "--from", "2026-11-21T00:00Z", *NODES)
     results = [report("--output", str(path), *given) for path in paths]
@@ -106,7 +106,7 @@ def test_evidence_lists_the_files() -> None:
     assert {row["sha256"] for row in csv.DictReader(io.StringIO(result.stdout))} == {""}
 
 
-def test_many_files_are_one_line_a_directory(
+def test_many_files_have_one_line_per_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kdump.output.case.case._FILES", 10)
@@ -126,7 +126,7 @@ def test_many_files_are_one_line_a_directory(
         assert int(size) == sum(path.stat().st_size for path in files)
 
 
-def test_the_incident_is_found_within_a_minute() -> None:
+def test_incident_is_found_within_a_minute() -> None:
     nodes = [str(corpus(f"incident/data/node-{node}") / f"node-{node}") for node in (1, 2, 3)]
     result = report("--format", "markdown", *NOW, *nodes)
     assert result.exit_code == 3
@@ -199,7 +199,7 @@ def test_failed_part_is_reported_and_the_others_are_complete(
     assert "Events in order:" in result.stdout
 
 
-def test_a_sum_is_that_of_the_file_whoever_read_it(tmp_path: Path) -> None:
+def test_checksum_is_the_same_for_every_reader(tmp_path: Path) -> None:
     path = tmp_path / "file"
     data = os.urandom(300_000)
     path.write_bytes(data)

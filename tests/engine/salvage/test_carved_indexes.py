@@ -65,7 +65,7 @@ def carve_groups(image: Path, logs: list[list[bytes]]) -> tuple[Joins, list[set[
 
 
 @pytest.mark.parametrize("seed", [*range(SEED, SEED + _RUNS), 123])
-def test_pieces_are_joined_by_pages(seed: int, tmp_path: Path) -> None:
+def test_index_pages_join_pieces(seed: int, tmp_path: Path) -> None:
     """Of sizes that differ all are joined whose index lies there, over what is lost, too."""
     rng = random.Random(f"pages {seed}")
     image = tmp_path / "disk.img"
@@ -111,7 +111,7 @@ def alike(seed: int, size: int, count: int = 60) -> list[bytes]:
     return a_log(rng, [2 * size - 70 - len(batches[0])] * count)
 
 
-def test_a_page_joins_the_end_of_an_extent(tmp_path: Path) -> None:
+def test_index_page_joins_the_end_of_an_extent(tmp_path: Path) -> None:
     """The first page of the index is lost; the second begins far behind the extent's start."""
     rng = random.Random(1)
     log = a_log(rng, [rng.randint(2000, 6000) for _ in range(300)])
@@ -170,7 +170,7 @@ def test_continued_extent_is_joined_once(tmp_path: Path) -> None:
     assert [group.joined_by for group in joins.groups()] == [[BYTES], []]
 
 
-def test_an_offset_in_another_block_than_its_checksum_is_doubtful(tmp_path: Path) -> None:
+def test_offset_in_another_block_than_its_checksum_is_doubtful(tmp_path: Path) -> None:
     log = alike(1, BLOCK - 9)
     image = tmp_path / "disk.img"
     for before, doubtful in ((bytes(BLOCK), [0]), (b"".join(log)[:BLOCK], [])):

@@ -24,7 +24,7 @@ def xfs_block(entries: list[tuple[int, bytes]]) -> bytes:
     return bytes(block)
 
 
-def test_names_in_blocks_of_directories() -> None:
+def test_names_are_read_from_directory_blocks() -> None:
     names = [b".", b"..", b"%020d.log" % 0, b"%020d.index" % 0, b"%020d.log" % 7, b"x.log"]
     names.append(b"%020d.snapshot" % 12)
     entries = [(number + 11, name) for number, name in enumerate(names)]
@@ -54,7 +54,7 @@ def xfs_inode(number: int, entries: list[tuple[int, bytes]], mode: int) -> bytes
     return bytes(inode)
 
 
-def test_names_in_inodes_of_small_directories() -> None:
+def test_names_are_read_from_inodes_of_small_directories() -> None:
     for mode in (0o40755, 0):
         found = read_inode(xfs_inode(9, [(11, b"orders-0"), (12, b"orders-1")], mode))
         assert found is not None

@@ -83,7 +83,7 @@ def carve_image(image: Path) -> tuple[ImageContents, Joins, dict[bytes, int]]:
 
 
 @pytest.mark.parametrize("seed", range(SEED, SEED + _RUNS))
-def test_pieces_are_put_together(seed: int, tmp_path: Path) -> None:
+def test_pieces_are_joined(seed: int, tmp_path: Path) -> None:
     """In three pieces, and in four where the batch is small; but for the last one of the log."""
     rng = random.Random(f"pieces {seed}")
     image = tmp_path / "disk.img"
@@ -108,7 +108,7 @@ def test_pieces_are_put_together(seed: int, tmp_path: Path) -> None:
     assert not missing
 
 
-def test_a_block_may_end_before_what_the_checksum_covers(tmp_path: Path) -> None:
+def test_block_may_end_before_the_checksummed_bytes(tmp_path: Path) -> None:
     """It ends in the header, which lies whole, and the batch is cut behind it."""
     rng = random.Random(1)
     sizes = (4016, 20_000, 300)

@@ -143,7 +143,7 @@ def names_hold(image: Path, topics: Topics, least: int) -> None:
 
 
 @pytest.mark.oracle
-def test_files_that_are_removed_are_found(topics: Topics, tmp_path: Path) -> None:
+def test_removed_files_are_found(topics: Topics, tmp_path: Path) -> None:
     image = tmp_path / "disk.img"
     imaging.ext4(image, topics.folder, 64)
     imaging.delete_below(image, topics.folder)
@@ -166,7 +166,7 @@ def test_files_on_xfs_are_found(topics: Topics, tmp_path: Path) -> None:
 
 
 @pytest.mark.oracle
-def test_batches_in_pieces_are_found(topics: Topics, tmp_path: Path) -> None:
+def test_fragmented_batches_are_found(topics: Topics, tmp_path: Path) -> None:
     """In a file system that is full but for single blocks."""
     image, filler = tmp_path / "disk.img", tmp_path / "filler" / "f"
     filler.mkdir(parents=True)
@@ -235,7 +235,7 @@ def test_empty_image_has_no_batches(kind: str, tmp_path: Path) -> None:
     assert (row.fields["batches"], row.fields["torn"]) == (0, 0)
 
 
-def test_twins_are_not_mixed(tmp_path: Path) -> None:
+def test_identical_topics_are_not_mixed(tmp_path: Path) -> None:
     """Two logs that meet at the same offsets, with nothing that tells them apart."""
     log = batches(0, 30)
     logs = [log, [rewrite_record(batch, batch.base, b"other") for batch in log]]
@@ -287,7 +287,7 @@ def test_evidence_for_a_name_is_shown(tmp_path: Path) -> None:
     ]
 
 
-def test_ids_of_topics_are_named_by_the_metadata_of_the_cluster(tmp_path: Path) -> None:
+def test_cluster_metadata_names_topic_ids(tmp_path: Path) -> None:
     image = tmp_path / "disk.img"
     data = Path(__file__).parents[3] / "sample-data/clean/4.1.1"
     paths = [data / f"d2/orders.{codec}-0/partition.metadata" for codec in ("plain", "gzip")]

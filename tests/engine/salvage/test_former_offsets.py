@@ -168,7 +168,7 @@ def test_directory_dates_the_deletion_without_a_tombstone(bench: Bench) -> None:
     assert former.deleted_ms is None
 
 
-def test_live_topics_and_those_of_a_time(bench: Bench) -> None:
+def test_offsets_of_live_topics_and_of_a_time_are_found(bench: Bench) -> None:
     rows = [
         *(make_ended("g", 1, 5), commit("g", 2, 9)),
         *(make_ended("ended", 3, 5), make_ended("ended", 4, 6)),
@@ -210,7 +210,7 @@ def test_live_topics_and_those_of_a_time(bench: Bench) -> None:
     )
 
 
-def test_errors_and_findings_go_through(bench: Bench) -> None:
+def test_errors_and_findings_are_passed_on(bench: Bench) -> None:
     found = finding("source-is-target", path="x")
     error = KdumpError("so")
     former, items = bench.chosen([found, error, commit("g", 1)], [copy("orders-0")])
@@ -220,7 +220,7 @@ def test_errors_and_findings_go_through(bench: Bench) -> None:
         bench.chosen([NothingToDo("nothing")], [copy("orders-0")])
 
 
-def test_when_a_directory_was_renamed(tmp_path: Path) -> None:
+def test_deletion_time_is_the_time_of_the_rename(tmp_path: Path) -> None:
     assert module._rename_ms(copy(str(tmp_path))) == tmp_path.stat().st_ctime_ns // 1_000_000
     assert module._rename_ms(copy(str(tmp_path / "gone"))) is None
     assert module._rename_ms(copy("s3://bucket/orders-0")) is None
@@ -236,7 +236,7 @@ def test_when_a_directory_was_renamed(tmp_path: Path) -> None:
     }
 
 
-def test_the_summary_counts_words() -> None:
+def test_summary_counts_outcomes() -> None:
     former = FormerOffsets()
     former.left_out = [LeftOut(Place("g", "t", 0), None, "gone")]
     words = ["b", "a", "b", "c"]

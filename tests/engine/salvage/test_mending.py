@@ -37,7 +37,7 @@ FIELDS = {
 
 
 @pytest.mark.parametrize("field", FIELDS)
-def test_batch_with_a_wrong_field_is_kept_as_it_was(tmp_path: Path, field: str) -> None:
+def test_repaired_batch_is_kept_unchanged(tmp_path: Path, field: str) -> None:
     at, form, value = FIELDS[field]
     one = replica(tmp_path, "one", [*DATA[:3], with_field(3, at, form, value), *DATA[4:]])
     fields, data = build_salvage(tmp_path, one, mend_headers=True)
@@ -61,7 +61,7 @@ def test_batches_are_mended_only_on_request(tmp_path: Path, field: str) -> None:
     assert row_of(one)["mended"] == []
 
 
-def test_two_batches_in_a_row_and_two_fields(tmp_path: Path) -> None:
+def test_two_adjacent_batches_and_two_fields_are_repaired(tmp_path: Path) -> None:
     wrong = bytearray(with_field(3, 16, ">B", 44))
     struct.pack_into(">i", wrong, 12, 50)
     rest = [bytes(wrong), with_field(4, 16, ">B", 9), *DATA[5:]]
@@ -80,7 +80,7 @@ def test_checksummed_bytes_are_not_mended(tmp_path: Path) -> None:
     assert (row["mended"], row["lost"]) == ([], [[LOG[3].base, LOG[3].last]])
 
 
-def test_a_batch_written_twice_does_not_fill_a_hole(tmp_path: Path) -> None:
+def test_repeated_batch_does_not_fill_a_hole(tmp_path: Path) -> None:
     one = replica(tmp_path, "one", [*DATA[:3], DATA[1], *DATA[4:]])
     row = row_of(one, mend_headers=True)
     assert (row["mended"], row["lost"]) == ([], [[LOG[3].base, LOG[3].last]])

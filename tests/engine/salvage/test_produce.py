@@ -88,7 +88,7 @@ def test_copy_deleted_after_planning_stops_only_its_partition(
     assert [row["partition"] for row in outcome.fields("salvaged")] == [0, 2]
 
 
-def test_a_log_that_shrinks_leaves_its_partition_undone(bench: Bench, tmp_path: Path) -> None:
+def test_shrinking_log_leaves_its_partition_incomplete(bench: Bench, tmp_path: Path) -> None:
     one = two(tmp_path)
     newest = one / "orders-1" / f"{20:020}.log"
     bench.cluster.before_send = lambda: os.truncate(newest, 0)
@@ -152,7 +152,7 @@ def test_deleted_copies_are_reported_as_lost(bench: Bench, tmp_path: Path) -> No
     assert list(bench.cluster.logs) == [("orders", 0)]
 
 
-def test_records_that_are_not_sent_do_not_count_as_missing(bench: Bench, tmp_path: Path) -> None:
+def test_unsent_records_do_not_count_as_missing(bench: Bench, tmp_path: Path) -> None:
     aborted = {"producer_id": 7, "producer_epoch": 0, "attributes": 0x10}
     log: list[Batch | bytes] = [*batches(0, 10, 0, **aborted)]
     log.append(builders.marker(0, base_offset=10, producer_id=7, timestamp=0))
@@ -176,9 +176,7 @@ def with_id(directory: Path, topic_id: str) -> None:
     (directory / "partition.metadata").write_text(f"version: 0\ntopic_id: {topic_id}")
 
 
-def test_the_same_command_again_over_the_directory_of_the_new_topic(
-    bench: Bench, tmp_path: Path
-) -> None:
+def test_repeated_command_skips_the_new_topic(bench: Bench, tmp_path: Path) -> None:
     one = replica(tmp_path, "one", LOG, partition=DELETED)
     with_id(one / DELETED, UUID)
     new = one / "orders-0"
@@ -198,7 +196,7 @@ def test_the_same_command_again_over_the_directory_of_the_new_topic(
     assert len(bench.cluster.logs["orders", 0]) == 50
 
 
-def test_without_ids_a_running_broker_of_the_cluster_has_the_topic(
+def test_topic_without_ids_belongs_to_the_running_cluster(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lock, "is_held", lambda _: True)
@@ -263,7 +261,7 @@ def test_steps_link_copies_before_creating_the_topic(bench: Bench, tmp_path: Pat
     assert len(bench.cluster.logs["orders", 0]) == 50
 
 
-def test_settings_that_lose_records_are_put_off(bench: Bench, tmp_path: Path) -> None:
+def test_settings_that_lose_records_are_applied_last(bench: Bench, tmp_path: Path) -> None:
     bench.cluster.topics.clear()
     settings = {
         "retention.ms": "86400000", "retention.bytes": "900",
@@ -282,7 +280,7 @@ def test_settings_that_lose_records_are_put_off(bench: Bench, tmp_path: Path) ->
     )
 
 
-def test_dry_run_prints_the_settings_that_were_put_off(bench: Bench, tmp_path: Path) -> None:
+def test_dry_run_prints_the_deferred_settings(bench: Bench, tmp_path: Path) -> None:
     bench.cluster.topics.clear()
     one = make_deleted_topic(tmp_path, **{"retention.ms": "86400000"})
     steps = bench.run(one, dry_run=True).steps
@@ -312,7 +310,7 @@ def test_unknown_topic_facts_are_reported(bench: Bench, tmp_path: Path) -> None:
     )
 
 
-def test_settings_out_of_files_of_zookeeper(bench: Bench, tmp_path: Path) -> None:
+def test_settings_are_read_from_zookeeper_files(bench: Bench, tmp_path: Path) -> None:
     def node(path: str, value: object) -> bytes:
         data = json.dumps(value).encode()
         return b"".join(len(each).to_bytes(4, "big") + each for each in (path.encode(), data))
@@ -358,7 +356,7 @@ def apply_plan(outcome: Outcome) -> tuple[dict[str, Any], dict[str, str]]:
     return summary, {row["group"]: row["outcome"] for row in rows}
 
 
-def test_offsets_from_before_the_deletion(bench: Bench, tmp_path: Path) -> None:
+def test_offsets_before_the_deletion_are_restored(bench: Bench, tmp_path: Path) -> None:
     one = replica(tmp_path, "one", LOG, partition=DELETED)
     log = offsets_log.Log()
     log.add(*(offsets_log.commit(f"g{number}", "orders-0", 10 + number) for number in range(3)))
@@ -400,7 +398,7 @@ def test_topic_id_of_a_commit_selects_the_topic(bench: Bench, tmp_path: Path) ->
     assert summary["outcomes"] == {"committed": 2, "committed-since": 1}
 
 
-def test_offsets_of_a_time(bench: Bench, tmp_path: Path) -> None:
+def test_offsets_of_a_time_are_restored(bench: Bench, tmp_path: Path) -> None:
     one = replica(tmp_path, "one", LOG)
     log = offsets_log.Log()
     log.add(offsets_log.commit("g", "orders-0", 10))
@@ -415,7 +413,7 @@ def test_offsets_of_a_time(bench: Bench, tmp_path: Path) -> None:
     assert bench.cluster.committed == {Place("g", "orders", 0): 10}
 
 
-def test_groups_get_no_offset_in_a_partition_that_fell_short(bench: Bench, tmp_path: Path) -> None:
+def test_incomplete_partition_gets_no_group_offset(bench: Bench, tmp_path: Path) -> None:
     one = two(tmp_path)
     log = offsets_log.Log()
     log.add(*(offsets_log.commit("g", f"orders-{number}", 10) for number in range(2)))

@@ -161,7 +161,7 @@ def read_refusal(bench: Bench, one: Path) -> str:
 NOBODY_ELSE = ". No other producer may write to it while records are being restored"
 
 
-def test_a_partition_that_is_not_as_it_was_left_is_refused(bench: Bench, tmp_path: Path) -> None:
+def test_changed_partition_is_refused(bench: Bench, tmp_path: Path) -> None:
     one = replica(tmp_path, "one", LOG)
     stop_after(bench, one, 30)
     log = bench.cluster.logs["orders", 0]
@@ -219,7 +219,7 @@ def test_a_partition_that_is_not_as_it_was_left_is_refused(bench: Bench, tmp_pat
     assert not bench.run(one).errors
 
 
-def test_a_record_of_somebody_else_is_noticed(
+def test_foreign_record_is_noticed(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = replica(tmp_path, "one", LOG)
@@ -277,7 +277,7 @@ def test_offsets_are_requested_periodically(
     ]  # fmt: skip
 
 
-def test_a_rate_is_kept(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rate_is_limited(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     waited: list[tuple[int, int]] = []
 
     class Throttle:
@@ -342,7 +342,7 @@ def test_failure_of_one_partition_does_not_stop_others(
     )
 
 
-def test_paths_of_what_is_missing_are_the_first_three(bench: Bench, tmp_path: Path) -> None:
+def test_first_three_missing_paths_are_listed(bench: Bench, tmp_path: Path) -> None:
     copies = [replica(tmp_path, name, LOG) for name in "abcd"]
     bench.cluster.losses, bench.cluster.stopped = [0], KeyboardInterrupt
     with pytest.raises(KeyboardInterrupt):
@@ -354,7 +354,7 @@ def test_paths_of_what_is_missing_are_the_first_three(bench: Bench, tmp_path: Pa
     assert f"Copies of them were in {first}: add a path" in str(error)
 
 
-def test_senders_are_shared_by_size(bench: Bench, tmp_path: Path) -> None:
+def test_senders_are_shared_by_maximum_size(bench: Bench, tmp_path: Path) -> None:
     topics = {"a": "2000", "b": "2000", "c": "3000"}
     for topic, size in topics.items():
         facts = TopicFacts(1, {**SETTINGS, "max.message.bytes": size}, NEW_ID)

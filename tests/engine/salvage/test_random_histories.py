@@ -41,7 +41,7 @@ def draw_unseen(log: list[Batch], rng: random.Random) -> tuple[list[Batch], list
 
 @pytest.mark.fuzz
 @pytest.mark.parametrize("seed", range(SEED, SEED + _COUNT))
-def test_the_newest_history_is_served_whole(seed: int, tmp_path: Path) -> None:
+def test_newest_history_is_served_completely(seed: int, tmp_path: Path) -> None:
     rng = random.Random(f"histories {seed}")
     log = draw_log(rng)
     starts = {batch.epoch: batch.base for batch in reversed(log)}

@@ -69,14 +69,14 @@ def test_retired_directories_and_files_are_copies(tmp_path: Path) -> None:
     assert [each["path"][-12:] for each in fields["from"]] == [".log.deleted", f"{'0' * 5}-delete"]
 
 
-def test_a_log_by_itself_is_a_copy_of_the_only_partition(tmp_path: Path) -> None:
+def test_log_alone_is_a_copy_of_the_only_partition(tmp_path: Path) -> None:
     one = replica(tmp_path, "one", remove_batches(LOG, 2))
     apart = tmp_path / f"{0:020}.log"
     apart.write_bytes(data_of(LOG[:4]))
     assert row_of(one, apart)["lost"] == []
 
 
-def test_the_metadata_log_is_left_out(tmp_path: Path) -> None:
+def test_metadata_log_is_left_out(tmp_path: Path) -> None:
     one = replica(tmp_path, "one", LOG, partition="__cluster_metadata-0")
     (error,) = items_of(one)
     assert isinstance(error, PathError)
@@ -84,7 +84,7 @@ def test_the_metadata_log_is_left_out(tmp_path: Path) -> None:
     assert row_of(tmp_path / "two")["topic"] == "orders"
 
 
-def test_the_whole_batch_of_a_compacted_and_another_copy(tmp_path: Path) -> None:
+def test_complete_batch_of_an_uncompacted_copy_is_taken(tmp_path: Path) -> None:
     thin = [each._replace(items=each.items[-1:]) for each in LOG[:4]]
     one = replica(tmp_path, "one", [*thin[:2], *LOG[4:]])
     two = replica(tmp_path, "two", remove_batches(LOG, 3))
@@ -94,7 +94,7 @@ def test_the_whole_batch_of_a_compacted_and_another_copy(tmp_path: Path) -> None
     assert fields["lost"] == []  # the cleaner of the first copy took what the second has broken
 
 
-def test_offsets_from_and_to(tmp_path: Path) -> None:
+def test_from_and_to_limit_offsets(tmp_path: Path) -> None:
     one = replica(tmp_path, "one", remove_batches(LOG, 0, 9))
     fields, data = build_salvage(tmp_path, one, from_offset=12, to_offset=30)
     assert data == data_of(LOG[2:6])
@@ -103,7 +103,7 @@ def test_offsets_from_and_to(tmp_path: Path) -> None:
     assert start == "0\n1\norders 0 12\n"
 
 
-def test_segments_are_cut_by_the_settings(tmp_path: Path) -> None:
+def test_settings_decide_the_segment_size(tmp_path: Path) -> None:
     settings = tmp_path / "server.properties"
     settings.write_text(f"log.segment.bytes={len(data_of(LOG[-3:]))}\n")
     one = replica(tmp_path, "one", LOG)
@@ -113,7 +113,7 @@ def test_segments_are_cut_by_the_settings(tmp_path: Path) -> None:
     assert names == [f"{base:020}.log" for base in (0, 15, 30, 45)]
 
 
-def test_messages_of_old_formats(tmp_path: Path) -> None:
+def test_messages_of_old_formats_are_kept(tmp_path: Path) -> None:
     wrappers = [
         builders.wrapper([builders.message(n) for n in range(2)], base + 1)
         for base in range(0, 20, 2)
@@ -160,7 +160,7 @@ def test_checkpoint_gives_the_epoch_of_a_broken_batch(tmp_path: Path) -> None:
     assert fields["diverged"][0]["offsets"] == [[30, 49]]
 
 
-def test_a_changed_epoch_byte_makes_no_history(tmp_path: Path) -> None:
+def test_changed_epoch_byte_makes_no_history(tmp_path: Path) -> None:
     odd = LOG[9]._replace(epoch=1 << 24)
     one = replica(tmp_path, "one", [*LOG[:9], odd])
     two = replica(tmp_path, "two", remove_batches(LOG, 3))
@@ -170,7 +170,7 @@ def test_a_changed_epoch_byte_makes_no_history(tmp_path: Path) -> None:
     assert fields["diverged"] == []
 
 
-def test_other_records_in_one_epoch_are_a_conflict(tmp_path: Path) -> None:
+def test_different_records_in_one_epoch_are_a_conflict(tmp_path: Path) -> None:
     other = rewrite_record(LOG[4], 22, b"other")
     one = replica(tmp_path, "one", LOG)
     two = replica(tmp_path, "two", [*LOG[:4], other, *LOG[5:9]])
@@ -218,7 +218,7 @@ def test_topic_ids_distinguish_topics_of_one_name(tmp_path: Path) -> None:
     assert written == f"version: 0\ntopic_id: {OTHER_ID}"
 
 
-def test_topics_get_new_names(tmp_path: Path) -> None:
+def test_topics_may_be_renamed(tmp_path: Path) -> None:
     names = tmp_path / "names"
     names.write_text("# old, new\norders, sales.eu\n")
     one = replica(tmp_path, "one", LOG)
@@ -243,7 +243,7 @@ def test_existing_output_is_refused(tmp_path: Path) -> None:
     assert build_salvage(tmp_path, one)[1] == data_of(LOG)
 
 
-def test_a_format_that_the_broker_cannot_read_is_refused(tmp_path: Path) -> None:
+def test_format_unknown_to_the_broker_is_refused(tmp_path: Path) -> None:
     one = replica(tmp_path, "one", LOG)
     items = salvage([str(one)], _to(tmp_path, broker_version=(0, 10, 2)))
     assert "that a 0.10.2 broker cannot read" in str(next(items))
@@ -280,7 +280,7 @@ def test_running_broker_is_not_touched(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-def test_the_manifest_proves_the_result(tmp_path: Path) -> None:
+def test_manifest_proves_the_result(tmp_path: Path) -> None:
     one = replica(tmp_path, "one", LOG, files=WATERMARK)
     build_salvage(tmp_path, one)
     manifest = tmp_path / "out.manifest.json"
@@ -371,7 +371,7 @@ def test_killed_run_leaves_no_complete_result(
 
 
 @pytest.mark.parametrize("call", ["write", "fsync", "rename", "mkdir"])
-def test_a_run_that_fails_clears_up(
+def test_failed_run_removes_its_files(
     call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = replica(tmp_path, "one", LOG)
@@ -390,7 +390,7 @@ def test_a_run_that_fails_clears_up(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one"]
 
 
-def test_small_files_that_no_broker_reads_are_left_out(tmp_path: Path) -> None:
+def test_unreadable_small_files_are_left_out(tmp_path: Path) -> None:
     files = {"meta.properties": "version=1\nnode.id=x\n", "/partition.metadata": "topic_id: short"}
     one = replica(tmp_path, "one", LOG, files=files)
     two = replica(tmp_path, "two", LOG, files={"meta.properties": META})
@@ -407,7 +407,7 @@ def test_small_files_that_no_broker_reads_are_left_out(tmp_path: Path) -> None:
     assert (tmp_path / "out/meta.properties").read_text() == META
 
 
-def test_a_log_that_is_deleted_meanwhile_is_still_written(
+def test_concurrently_deleted_log_is_still_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = replica(tmp_path, "one", LOG, partition=f"orders-0.{'0' * 32}-delete", segments=(0, 4))

@@ -49,7 +49,7 @@ def plain(offset: int, magic: int) -> bytes:
     return builders.message(offset, value=b"v%d" % offset, magic=magic)
 
 
-def test_the_records_before_the_damage(tmp_path: Path) -> None:
+def test_records_before_the_damage_are_kept(tmp_path: Path) -> None:
     torn = damage.flip_bit(DATA[3], SIZE - 2 * len(record_of(3)), 5)  # the fourth record's size
     one = replica(tmp_path, "one", [*DATA[:3], torn, *DATA[4:]])
     fields, data = build_salvage(tmp_path, one, split_batches=True)
@@ -66,7 +66,7 @@ def test_the_records_before_the_damage(tmp_path: Path) -> None:
     assert "DOUBTFUL" in page
 
 
-def test_without_the_option_it_is_lost(tmp_path: Path) -> None:
+def test_torn_batch_is_lost_by_default(tmp_path: Path) -> None:
     one = replica(tmp_path, "one", [*DATA[:3], DATA[3][:-10], *DATA[4:]])
     fields, data = build_salvage(tmp_path, one)
     assert data == data_of(LOG[:3] + LOG[4:])
@@ -87,14 +87,14 @@ def test_partial_batch_at_the_log_end(tmp_path: Path) -> None:
     assert (parts(fields), fields["lost"]) == ([(45, 48, 4, True)], [[49, None]])
 
 
-def test_doubt_is_damage_where_nothing_is_lost(tmp_path: Path) -> None:
+def test_doubt_without_loss_is_damage(tmp_path: Path) -> None:
     torn = damage.flip_bit(DATA[3], SIZE - 2, 0)  # in the last value
     one = replica(tmp_path, "one", [*DATA[:3], torn, *DATA[4:]])
     row = row_of(one, split_batches=True)
     assert (parts(row), row["lost"], row["severity"]) == ([(15, 19, 5, True)], [], "damage")
 
 
-def test_copies_that_differ_give_what_they_agree_on(tmp_path: Path) -> None:
+def test_differing_copies_give_their_common_records(tmp_path: Path) -> None:
     at = 61 + len(record_of(0)) + len(record_of(1)) + len(record_of(2)) - 2  # in the third value
     one = replica(tmp_path, "one", [*DATA[:3], damage.flip_bit(DATA[3], at, 0), *DATA[4:]])
     two = replica(tmp_path, "two", tear_batches(LOG))
@@ -103,7 +103,7 @@ def test_copies_that_differ_give_what_they_agree_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("at", [23, 42, 3], ids=["last-offset", "max-timestamp", "base-offset"])
-def test_headers_that_cannot_be_right_give_nothing(tmp_path: Path, at: int) -> None:
+def test_impossible_headers_give_no_records(tmp_path: Path, at: int) -> None:
     # The largest time is 0 then, the base offset far away, the last offset before the first.
     torn = bytearray(damage.flip_bit(DATA[3], 70, 0))
     torn[at] ^= 0xFF
@@ -127,7 +127,7 @@ def tear_batches(log: list[Batch]) -> list[bytes]:
     return data
 
 
-def test_a_known_producer_is_kept(tmp_path: Path) -> None:
+def test_known_producer_is_kept(tmp_path: Path) -> None:
     log = producers()
     fields, data = build_salvage(
         tmp_path, replica(tmp_path, "one", tear_batches(log)), split_batches=True
@@ -137,7 +137,7 @@ def test_a_known_producer_is_kept(tmp_path: Path) -> None:
     assert fields["lost"] == [[19, 19]]
 
 
-def test_an_unknown_producer_is_left_out(tmp_path: Path) -> None:
+def test_unknown_producer_is_left_out(tmp_path: Path) -> None:
     log = producers()
     log[3] = log[3]._replace(members={**log[3].members, "producer_id": 99})
     _, data = build_salvage(
@@ -147,7 +147,7 @@ def test_an_unknown_producer_is_left_out(tmp_path: Path) -> None:
     assert data == data_of([*log[:3], anew, *log[4:]])
 
 
-def test_a_transaction_of_an_unknown_producer_is_not_opened(tmp_path: Path) -> None:
+def test_transaction_of_an_unknown_producer_is_not_opened(tmp_path: Path) -> None:
     log = producers()
     flags = {"producer_id": 99, "attributes": builders.TRANSACTIONAL}
     log[3] = log[3]._replace(members={**log[3].members, **flags})
@@ -155,14 +155,14 @@ def test_a_transaction_of_an_unknown_producer_is_not_opened(tmp_path: Path) -> N
     assert (row["reencoded"], row["lost"]) == ([], [[15, 19]])
 
 
-def test_another_epoch_is_not_believed(tmp_path: Path) -> None:
+def test_different_epoch_is_not_trusted(tmp_path: Path) -> None:
     log = [*LOG[:3], LOG[3]._replace(epoch=2), *LOG[4:]]
     row = row_of(replica(tmp_path, "one", tear_batches(log)), split_batches=True)
     assert (row["reencoded"], row["lost"]) == ([], [[15, 19]])
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_messages_of_a_wrapper_with_a_wrong_checksum(tmp_path: Path, magic: int) -> None:
+def test_messages_of_a_wrapper_with_a_wrong_checksum_are_kept(tmp_path: Path, magic: int) -> None:
     log = wrappers(magic)
     log[1] = damage.flip_bit(log[1], 12, 0)  # its checksum
     one = replica(tmp_path, "one", log, start=0)
@@ -172,7 +172,7 @@ def test_messages_of_a_wrapper_with_a_wrong_checksum(tmp_path: Path, magic: int)
     assert (parts(fields), fields["lost"], fields["severity"]) == ([(4, 7, 4, False)], [], None)
 
 
-def test_messages_of_a_wrapper_without_its_end(tmp_path: Path) -> None:
+def test_messages_of_a_truncated_wrapper_are_kept(tmp_path: Path) -> None:
     log = wrappers(0)
     cut = log[-1][:-12]
     came_out = zlib.decompressobj(31).decompress(cut[cut.index(b"\x1f\x8b") :])
@@ -196,7 +196,7 @@ def test_message_with_a_wrong_checksum_is_dropped(tmp_path: Path) -> None:
     assert fields["lost"] == [[1, 1]]
 
 
-def test_the_time_of_arrival_is_that_of_the_wrapper(tmp_path: Path) -> None:
+def test_append_time_comes_from_the_wrapper(tmp_path: Path) -> None:
     log = wrappers(1, attributes=builders.LOG_APPEND_TIME, timestamp=1_500_000_000_000)
     log[1] = damage.flip_bit(log[1], 12, 0)
     one = replica(tmp_path, "one", log, start=0)
@@ -220,14 +220,14 @@ def test_broken_message_gets_no_append_time(tmp_path: Path) -> None:
     assert parts(fields) == [(0, 0, 1, True), (2, 3, 2, True)]
 
 
-def test_a_batch_that_does_not_follow_is_not_believed(tmp_path: Path) -> None:
+def test_batch_out_of_order_is_not_trusted(tmp_path: Path) -> None:
     moved = LOG[3].data()[:7] + b"\x10" + LOG[3].data()[8:-1] + b"\x7f"  # offset 16
     one = replica(tmp_path, "one", [*DATA[:3], moved, DATA[4][:-1] + b"\x7f", *DATA[5:]])
     row = row_of(one, split_batches=True)
     assert (parts(row), row["lost"]) == ([(20, 23, 4, True)], [[15, 19], [24, 24]])
 
 
-def test_records_of_a_compressed_batch(tmp_path: Path) -> None:
+def test_records_of_a_compressed_batch_are_kept(tmp_path: Path) -> None:
     packed = [
         batch._replace(members={"attributes": builders.GZIP, "compress": builders.gzip_bytes})
         for batch in LOG
@@ -240,7 +240,7 @@ def test_records_of_a_compressed_batch(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ending", [12, 0])
-def test_messages_as_they_were_in_a_wrapper_have_no_offsets(tmp_path: Path, ending: int) -> None:
+def test_inner_messages_without_a_wrapper_have_no_offsets(tmp_path: Path, ending: int) -> None:
     """They are counted from 0, and the first of them lie below the offsets of the log here."""
     log = [
         builders.wrapper([builders.message(n, value=b"v%d" % (base + n)) for n in range(count)],

@@ -64,7 +64,7 @@ def test_state_round_trip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     )
 
 
-def test_another_file_or_another_run_is_refused(tmp_path: Path) -> None:
+def test_foreign_state_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "state"
 
     def refused(**more: Any) -> str:
@@ -111,7 +111,7 @@ def test_another_file_or_another_run_is_refused(tmp_path: Path) -> None:
         State(str(log / "state"), "c")
 
 
-def test_a_file_system_without_locks_and_halves_of_killed_runs(
+def test_leftover_state_files_are_removed_without_locks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def failing(*_: object) -> None:
@@ -130,7 +130,7 @@ def test_a_file_system_without_locks_and_halves_of_killed_runs(
     State(str(tmp_path / "state"), "c")  # its own files are no others'
 
 
-def test_ranges_of_offsets_have_no_hole(tmp_path: Path) -> None:
+def test_offset_ranges_have_no_holes(tmp_path: Path) -> None:
     with State(str(tmp_path / "state"), "c") as state:
         with state.offset_map():
             pass
@@ -156,7 +156,7 @@ def test_ranges_of_offsets_have_no_hole(tmp_path: Path) -> None:
     ]
 
 
-def test_the_same_command_has_the_same_state(
+def test_repeated_command_uses_the_same_state(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

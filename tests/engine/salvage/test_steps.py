@@ -277,7 +277,7 @@ def test_known_topic_settings_are_included(bench: Bench) -> None:
     assert bench.near == []
 
 
-def test_a_topic_with_too_few_partitions_gets_more() -> None:
+def test_partitions_are_added_to_a_small_topic() -> None:
     options = SalvageOptions(produce="b:9092", command=("kdump", "produce", "--resume=/s", "x"))
     some = [MissingTopic("a", 2, 3, "p"), MissingTopic("b", 0, 1, "q")]
     rows = fields(module.create_steps(some, [], ["x"], options, []))

@@ -28,7 +28,7 @@ def run_targets(
     return targets_of(cast("Cluster", FakeCluster(topics)), "b:9092", items)
 
 
-def test_topics_with_room_are_found_and_others_missed() -> None:
+def test_suitable_topics_are_found() -> None:
     topics = {"a": TopicFacts(3, {}, "id"), "b": TopicFacts(3, {}), "c": TopicFacts(1, {})}
     found, missing = run_targets(
         topics,
@@ -126,7 +126,7 @@ def test_records_beyond_retention_are_refused() -> None:
     assert "has 400 bytes" in why(400, 0, anew)
 
 
-def test_names_of_topics_are_read(tmp_path: Path) -> None:
+def test_topic_mappings_are_read(tmp_path: Path) -> None:
     path = tmp_path / "names"
     path.write_text("# old to new\n\n a , b \nc,d\n  # more\nb,a\n")
     assert read_topic_map(str(path)) == {"a": "b", "c": "d", "b": "a"}

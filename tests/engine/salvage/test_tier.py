@@ -55,7 +55,7 @@ def log_in(directory: Path) -> bytes:
     return b"".join(path.read_bytes() for path in sorted(directory.glob("*.log")))
 
 
-def test_remote_storage_alone_is_enough(tmp_path: Path) -> None:
+def test_remote_storage_alone_suffices(tmp_path: Path) -> None:
     data, tier = moment(MOMENT)
     rows = rebuilt([], tier, tmp_path / "out")
     assert not any(row.lost or row.conflicts for row in rows)
@@ -66,7 +66,7 @@ def test_remote_storage_alone_is_enough(tmp_path: Path) -> None:
     assert checked >= 16
 
 
-def test_a_bucket_is_read_once(tmp_path: Path) -> None:
+def test_bucket_is_read_once(tmp_path: Path) -> None:
     data, tier = moment(MOMENT)
     with serve_counting_store(Path(tier)) as store:
         rebuilt([], "counted://files", tmp_path / "out", "packed")
@@ -76,7 +76,7 @@ def test_a_bucket_is_read_once(tmp_path: Path) -> None:
     assert read <= 1.1 * len(log)
 
 
-def test_with_the_disk_it_is_all_that_consumers_received() -> None:
+def test_tier_and_disk_give_all_consumed_records() -> None:
     data, tier = moment(MOMENT)
     received = read_consumed_offsets(MOMENT)
     for row in rebuilt([data], tier, None):

@@ -82,7 +82,7 @@ JOIN = [
 
 
 @each("batches", JOIN)
-def test_numbers_that_join(tmp_path: Path, batches: list[bytes]) -> None:
+def test_consecutive_numbers_make_no_finding(tmp_path: Path, batches: list[bytes]) -> None:
     assert kinds(write_log(tmp_path, {10: batches}), explained=True) == []
 
 
@@ -101,7 +101,9 @@ def test_numbers_that_join(tmp_path: Path, batches: list[bytes]) -> None:
         ),
     ],
 )
-def test_innocent_explanations(tmp_path: Path, batches: list[bytes], told: object) -> None:
+def test_innocent_explanations_make_no_finding(
+    tmp_path: Path, batches: list[bytes], told: object
+) -> None:
     path = write_log(tmp_path, {10: batches})
     assert kinds(path) == []
     assert kinds(path, explained=True) == [told]
@@ -110,7 +112,7 @@ def test_innocent_explanations(tmp_path: Path, batches: list[bytes], told: objec
     assert summary.fields[str(row.fields["kind"])] == 1
 
 
-def test_batch_that_the_cleaner_kept_without_records(tmp_path: Path) -> None:
+def test_batch_emptied_by_the_cleaner_is_followed(tmp_path: Path) -> None:
     kept = builders.batch(
         [], base_offset=2, last_offset_delta=1, producer_id=7, producer_epoch=0, base_sequence=2
     )
@@ -133,7 +135,7 @@ def test_gap_continues_in_the_next_segment(tmp_path: Path) -> None:
     assert (summary.fields["gaps"], summary.fields["missing_count"]) == (1, 2)
 
 
-def test_first_number_in_a_whole_log_is_0(tmp_path: Path) -> None:
+def test_first_number_of_a_complete_log_is_0(tmp_path: Path) -> None:
     """Numbers before it were never stored; what else may be the reason is named (KAFKA-15591)."""
     path = write_log(tmp_path, {0: [data(0), data(1, 7, 17, count=5)], 6: [data(6, 8, 0)]})
     (row,), summary, _ = run_sequences(path)
@@ -161,7 +163,7 @@ def test_first_number_in_a_whole_log_is_0(tmp_path: Path) -> None:
         {0: [marker(0, 7, ABORT), data(1, 7, 17)]},  # it may have been there before
     ],
 )
-def test_first_number_is_not_judged_where_the_log_is_not_whole(
+def test_first_number_is_not_judged_in_an_incomplete_log(
     tmp_path: Path, segments: dict[int, list[bytes]]
 ) -> None:
     assert kinds(write_log(tmp_path, segments), explained=True) == []
@@ -180,7 +182,7 @@ def test_first_number_is_not_judged_where_the_log_is_not_whole(
         ),
     ],
 )
-def test_new_epoch_begins_at_0(
+def test_new_epoch_starts_at_0(
     tmp_path: Path, batches: list[bytes], told: list[tuple[str, int, int]]
 ) -> None:
     path = write_log(tmp_path, {5: batches})
@@ -198,7 +200,7 @@ def test_named_segment_is_followed_alone(tmp_path: Path) -> None:
     assert summary.fields["batches"] == 2
 
 
-def test_damage_ends_what_is_known(tmp_path: Path) -> None:
+def test_damage_resets_the_known_state(tmp_path: Path) -> None:
     broken = damage.flip(data(1, 7, 1), 70)
     path = write_log(tmp_path, {0: [data(0, 7, 0), broken, data(2, 7, 9), data(3, 7, 11)]})
     rows, summary, found = run_sequences(path, explained=True)
@@ -215,7 +217,7 @@ def test_coordinators_are_not_followed(tmp_path: Path) -> None:
     assert summary.fields["partitions_of_coordinators"] == 1
 
 
-def test_expiration_is_the_broker_s_own(tmp_path: Path) -> None:
+def test_producers_expire_as_in_the_broker(tmp_path: Path) -> None:
     batches = [data(9, 7, 5, timestamp=TIME), data(10, 7, 90, timestamp=TIME + 60_000)]
     path = write_log(tmp_path, {9: batches})
     settings = tmp_path / "server.properties"
@@ -274,7 +276,7 @@ def write_stream(parent: Path, draw: random.Random, parts: list[bytes]) -> Path:
 
 @pytest.mark.fuzz
 @each("seed", ROUNDS)
-def test_made_gap_is_found_to_the_number(tmp_path: Path, seed: int) -> None:
+def test_generated_gap_is_found_exactly(tmp_path: Path, seed: int) -> None:
     draw = random.Random(seed)
     stream = draw_stream(draw)
     inner = [
@@ -311,7 +313,7 @@ def test_made_gap_is_found_to_the_number(tmp_path: Path, seed: int) -> None:
 
 @pytest.mark.fuzz
 @each("seed", ROUNDS)
-def test_made_repeats_are_found_to_the_number(tmp_path: Path, seed: int) -> None:
+def test_generated_repeats_are_found_exactly(tmp_path: Path, seed: int) -> None:
     """Copies of some batches in a row are appended at a later place."""
     draw = random.Random(seed)
     stream = draw_stream(draw)
@@ -339,7 +341,7 @@ def test_made_repeats_are_found_to_the_number(tmp_path: Path, seed: int) -> None
 
 @pytest.mark.fuzz
 @each("seed", ROUNDS)
-def test_against_a_plain_reading_of_the_rules(tmp_path: Path, seed: int) -> None:
+def test_findings_match_a_plain_implementation_of_the_rules(tmp_path: Path, seed: int) -> None:
     """Any numbers at all: what is told is what a few lines say that know one producer at a time."""
     draw = random.Random(seed)
     parts, headers, offset = [], [], draw.choice([0, 0, 10])
@@ -421,7 +423,7 @@ def plainly(headers: list[tuple[int, int, int, int, int, int]]) -> list[tuple[st
     return told
 
 
-def test_same_for_any_number_of_workers(tmp_path: Path) -> None:
+def test_workers_give_the_same_result(tmp_path: Path) -> None:
     for number in range(5):
         parent = tmp_path / f"d{number}"
         parent.mkdir()

@@ -11,7 +11,7 @@ from kdump.engine.timeline.raw_event import Spot, Tie
 from kdump.rows.timeline import ClockSkew
 
 
-def test_clocks_are_bounded_by_what_came_first() -> None:
+def test_order_of_events_bounds_clocks() -> None:
     """Made clocks, and ties of them: every bound holds, over third brokers too."""
     for seed in range(50):
         draw = random.Random(seed)
@@ -30,7 +30,7 @@ def test_clocks_are_bounded_by_what_came_first() -> None:
             assert row.at_most_ms is None or truth <= row.at_most_ms
 
 
-def test_a_file_that_was_touched_ties_nothing() -> None:
+def test_touched_file_bounds_no_clock() -> None:
     clocks = Clocks()
     clocks.add(Tie(1, 1000, 2, 1050, "records"))
     clocks.add(Tie(2, 2000, 1, 2050, "records"))
@@ -43,7 +43,7 @@ def test_a_file_that_was_touched_ties_nothing() -> None:
 _ONCE_WRONG = (31, 336, 465, 615, 727, 1411, 2061, 2483, 3679, 100_142, 102_717)
 
 
-def test_a_clock_that_was_set_is_bounded_whenever_that_was() -> None:
+def test_changed_clock_is_bounded() -> None:
     """Made clocks that are set, once or more, and logs: each stamp is where its bounds say.
 
     The first seeds once gave wrong bounds: what was set twice between two ties, what only a clock
@@ -96,7 +96,7 @@ def test_clock_set_and_reset_is_detected(step: int, tied: bool) -> None:
         assert (row.at_least_ms, row.at_most_ms) == (None, None)
 
 
-def test_clocks_that_drift_stay_bounded() -> None:
+def test_drifting_clocks_stay_bounded() -> None:
     clocks, draw = Clocks(), random.Random(1)
     for at_ms in range(0, 1_000_000, 5_000):
         ahead = (0, at_ms // 4_000)

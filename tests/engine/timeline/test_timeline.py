@@ -101,7 +101,7 @@ def test_only_selected_events_are_printed() -> None:
     assert len(near) < len(every)
 
 
-def test_a_happening_survives_the_spool() -> None:
+def test_events_survive_the_spool() -> None:
     event = RawEvent("leader", "o\udcffrders\n-1", "x\0y", "orders", 1, 7, at_ms=-5, path="\0")
     key, read = unpack(event.pack())
     assert read == event
@@ -110,7 +110,7 @@ def test_a_happening_survives_the_spool() -> None:
     assert back < event._replace(what="commit").pack()
 
 
-def test_a_table_has_a_line_for_what_is_alike() -> None:
+def test_table_merges_similar_events() -> None:
     plain, detail = (
         run("timeline", "--format", "table", *more, THREE).stdout for more in ([], ["--detail"])
     )
@@ -130,7 +130,7 @@ def test_span_around_a_time_selects_events() -> None:
     ]
 
 
-def test_options_that_exclude_each_other() -> None:
+def test_exclusive_options_are_refused() -> None:
     for words in (
         ["--around", "03:12", "--from", "03:00"],
         ["--within", "5m"],
@@ -150,7 +150,7 @@ def test_given_skew_is_used() -> None:
             assert row["at_ms"] - 40000 == row["at_earliest_ms"] == row["at_latest_ms"]
 
 
-def test_little_is_read_of_a_large_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_log_is_hardly_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A log of 70 MiB whose index was made at its full size, with a batch at its end."""
     home = SAMPLES / "clean/4.4.0/d1/orders-0"
     data = (home / f"{0:020}.log").read_bytes()
@@ -201,7 +201,7 @@ def test_replicas_with_few_events_share_a_file(
     assert len(written) == 2  # of all events, and of those in the order of time
 
 
-def test_other_tools_get_every_event_that_has_a_time() -> None:
+def test_exports_contain_every_event_with_a_time() -> None:
     rows, sketch, body = (
         run("timeline", "--format", form, THREE).stdout.splitlines()
         for form in ("jsonl", "timesketch", "bodyfile")
@@ -222,7 +222,7 @@ def test_other_tools_get_every_event_that_has_a_time() -> None:
         assert run(*words).exit_code == 2
 
 
-def test_only_a_marker_that_is_a_transactions_for_certain_ties_clocks() -> None:
+def test_only_certain_markers_bound_clocks() -> None:
     def step(state: str, clock: int, at_ms: int) -> Step:
         return Step(7, 0, state, clock, at_ms, "tx", ("a-0", "b-0"))
 
@@ -244,7 +244,7 @@ def test_only_a_marker_that_is_a_transactions_for_certain_ties_clocks() -> None:
         assert not list(_transaction_ties(known, markers))
 
 
-def test_remote_segments_are_dated_by_the_broker_that_copied_or_deleted_them() -> None:
+def test_remote_segments_are_dated_by_their_broker() -> None:
     data, _ = moment("last")
     lines = lzma.decompress(find_expected("tiered/last/remote-metadata.jsonl.xz").read_bytes())
     words = {"COPY_SEGMENT_FINISHED": "tier-copy", "DELETE_SEGMENT_FINISHED": "tier-delete"}
@@ -266,7 +266,7 @@ def test_remote_segments_are_dated_by_the_broker_that_copied_or_deleted_them() -
     assert not events(Path(data), what=("gap", "file-changed"))
 
 
-def test_a_missing_segment_is_a_gap(tmp_path: Path) -> None:
+def test_missing_segment_is_a_gap(tmp_path: Path) -> None:
     source = SAMPLES / "clean/4.1.1/d1"
     copy = tmp_path / "d1"
     shutil.copytree(source, copy)
@@ -280,7 +280,7 @@ def test_a_missing_segment_is_a_gap(tmp_path: Path) -> None:
     assert gap.text == f"no segment contains offsets {bases[1]:,} to {bases[2] - 1:,}"
 
 
-def test_times_of_files_show_when_replicas_began_and_what_was_changed_later(tmp_path: Path) -> None:
+def test_file_times_date_replicas_and_later_changes(tmp_path: Path) -> None:
     node = tmp_path / "node-1"
     shutil.copytree(corpus("incident/data/node-1") / "node-1", node)
     assert not events(node, what=("file-changed",))
@@ -319,7 +319,7 @@ def test_single_records_are_added_once() -> None:
     assert only
 
 
-def test_a_replica_that_stopped_early_does_not_make_a_transaction_hang(tmp_path: Path) -> None:
+def test_early_end_of_a_replica_makes_no_hanging_transaction(tmp_path: Path) -> None:
     """The broker that goes on for longest has the marker, and the end in the coordinator's log."""
     whole = TRANSACTIONS / "d2"
     short = tmp_path / "d3"
@@ -345,7 +345,7 @@ def test_a_replica_that_stopped_early_does_not_make_a_transaction_hang(tmp_path:
     assert hangs[2] == hangs[3] == hangs[0]
 
 
-def test_controllers_that_follow_each_other_tie_their_clocks(tmp_path: Path) -> None:
+def test_successive_controllers_bound_their_clocks(tmp_path: Path) -> None:
     leaders, scratch, none = Leaders(), str(tmp_path), TimelineOptions()
     item = Item(str(THREE / "n1/__cluster_metadata-0"), "__cluster_metadata", 0, None)
     read = read_item(
@@ -365,7 +365,7 @@ def test_controllers_that_follow_each_other_tie_their_clocks(tmp_path: Path) -> 
     assert ties.found[-1][:4] == (leader, 100, 99, 150)
 
 
-def test_each_event_is_of_a_source_that_is_listed() -> None:
+def test_each_event_has_a_listed_source() -> None:
     """Each of its kind and its clock, as it is declared there."""
     every = events(THREE, TRANSACTIONS, SAMPLES / "clean/4.1.1", grep=re.compile(b"."), what=WHAT)
     kinds = {(one.what, one.clock) for one in every}
@@ -437,7 +437,7 @@ def test_clock_set_back_is_reported(tmp_path: Path) -> None:
     assert re.fullmatch(rf"the clock of broker {jump.clock_of} was set back by 3,59\d s", jump.text)
 
 
-def test_other_tools_read_what_is_written_for_them(tmp_path: Path) -> None:
+def test_other_tools_read_the_exports(tmp_path: Path) -> None:
     """Timesketch's own reader, of its source in KDUMP_TIMESKETCH, and mactime of the Sleuth Kit."""
     node = tmp_path / "node-1"
     shutil.copytree(corpus("incident/data/node-1") / "node-1", node)

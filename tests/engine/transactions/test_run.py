@@ -50,7 +50,7 @@ def sum_findings(items: list[Told]) -> list[tuple[Any, ...]]:
     return [(*map(row.get, names), len(row["open_in"])) for row in rows(items)]
 
 
-def test_awaited_and_not(tmp_path: Path) -> None:
+def test_pending_transactions_are_distinguished(tmp_path: Path) -> None:
     states(
         tmp_path,
         transaction("a", "Ongoing", ["orders-7"]),
@@ -73,7 +73,7 @@ def test_awaited_and_not(tmp_path: Path) -> None:
     assert (idle["hanging"], idle["cause"], idle["open_in"]) == (False, None, [])
 
 
-def test_one_that_no_id_has_is_a_row(tmp_path: Path) -> None:
+def test_transaction_without_an_id_has_a_row(tmp_path: Path) -> None:
     states(tmp_path, transaction("a", "Empty", producerId=8))
     write_open(tmp_path)
     items = run_transactions(tmp_path)
@@ -87,13 +87,13 @@ def test_one_that_no_id_has_is_a_row(tmp_path: Path) -> None:
     assert row["start_ms"] is row["timeout_ms"] is row["state_partition"] is None
 
 
-def test_id_that_has_another_producer_now(tmp_path: Path) -> None:
+def test_id_may_have_another_producer_now(tmp_path: Path) -> None:
     states(tmp_path, transaction("a", "Ongoing", ["orders-7"], producerId=8, previousProducerId=7))
     write_open(tmp_path)
     assert sum_findings(run_transactions(tmp_path)) == [("a", 8, "Ongoing", True, 1)]
 
 
-def test_several_that_hang_are_ended_by_one_line(tmp_path: Path) -> None:
+def test_several_hanging_transactions_get_one_command(tmp_path: Path) -> None:
     states(tmp_path, transaction("a", "CompleteCommit"))
     write_open(tmp_path / "one")
     write_open(tmp_path / "two").rename(tmp_path / "two" / "orders-8")
@@ -103,7 +103,7 @@ def test_several_that_hang_are_ended_by_one_line(tmp_path: Path) -> None:
     assert second.endswith("--partition 8 --start-offset 1")
 
 
-def test_without_the_coordinators_age_decides(tmp_path: Path) -> None:
+def test_age_decides_without_the_coordinator(tmp_path: Path) -> None:
     path = write_open(tmp_path)
     (row,) = rows(run_transactions(path))
     assert row["hanging"] is None
@@ -121,7 +121,7 @@ def test_without_the_coordinators_age_decides(tmp_path: Path) -> None:
     assert row["hanging"] is None
 
 
-def test_partition_that_is_missing_may_have_the_id(tmp_path: Path) -> None:
+def test_missing_partition_may_have_the_id(tmp_path: Path) -> None:
     states(tmp_path, transaction("a", "Empty", producerId=8), partition=1)
     write_open(tmp_path)
     row = rows(run_transactions(tmp_path))[-1]
@@ -141,7 +141,7 @@ def test_running_broker_may_still_end_it(tmp_path: Path) -> None:
     assert row["hanging"] is True
 
 
-def test_as_of_a_time(tmp_path: Path) -> None:
+def test_transactions_are_those_at_the_time(tmp_path: Path) -> None:
     states(
         tmp_path,
         transaction("a", "Empty"),
@@ -159,7 +159,7 @@ def test_as_of_a_time(tmp_path: Path) -> None:
         assert sum_findings(run_transactions(tmp_path, at_ms=at_ms)) == found
 
 
-def test_only_what_is_open(tmp_path: Path) -> None:
+def test_open_selects_open_transactions(tmp_path: Path) -> None:
     key, value = transaction("newer", "Empty")
     assert value is not None
     states(
@@ -198,7 +198,7 @@ def test_selected_partitions(tmp_path: Path) -> None:
     assert sum_findings(run_transactions(tmp_path, topic="t", partition=1)) == []
 
 
-def test_of_one_id_only_its_partition_is_read(tmp_path: Path) -> None:
+def test_id_selection_reads_one_partition(tmp_path: Path) -> None:
     name = "tx-1"
     home = partition_for(name, 3)
     for number in range(3):
@@ -227,7 +227,7 @@ def test_id_in_an_unexpected_partition_is_found(tmp_path: Path) -> None:
     ]
 
 
-def test_damage_in_the_state_is_a_doubt(tmp_path: Path) -> None:
+def test_damage_in_the_state_causes_doubt(tmp_path: Path) -> None:
     log = Log()
     for name in "abc":
         log.add(transaction(name, "Empty", producerId=ord(name)))
@@ -282,12 +282,12 @@ def test_furthest_replica_is_read(tmp_path: Path) -> None:
     assert sum_findings(items) == [("a", 7, "CompleteCommit", True, 1)]
 
 
-def test_a_log_alone(tmp_path: Path) -> None:
+def test_log_alone_is_read(tmp_path: Path) -> None:
     path = states(tmp_path, transaction("a", "Empty"))
     assert sum_findings(run_transactions(path / f"{0:020}.log")) == [("a", 7, "Empty", False, 0)]
 
 
-def test_nothing_to_work_on(tmp_path: Path) -> None:
+def test_missing_input_is_an_error(tmp_path: Path) -> None:
     (item,) = run_transactions(tmp_path)
     assert isinstance(item, KdumpError)
     write_open(tmp_path)
@@ -305,7 +305,7 @@ def test_retired_directories_have_nothing_open(tmp_path: Path) -> None:
         ]
 
 
-def test_workers_change_nothing(tmp_path: Path) -> None:
+def test_workers_give_the_same_result(tmp_path: Path) -> None:
     for number in range(3):
         states(tmp_path, transaction(f"a{number}", "Ongoing", ["orders-7"]), partition=number)
     write_open(tmp_path)
@@ -313,7 +313,7 @@ def test_workers_change_nothing(tmp_path: Path) -> None:
 
 
 @each("seed", range(1500 if LONG else 15))
-def test_hostile_bytes(seed: int, tmp_path: Path) -> None:
+def test_hostile_bytes_are_survived(seed: int, tmp_path: Path) -> None:
     """Any bytes of both logs changed: rows or findings come of it, and no more."""
     draw = random.Random(seed)
     pairs = [transaction(name, draw.randrange(8), ["orders-7"]) for name in "abcab"]

@@ -77,7 +77,7 @@ CASES = [(copy, moment) for copy, count in COPIES.items() for moment in read_mom
 @pytest.mark.parametrize(
     ("copy", "said"), CASES, ids=[f"{copy}-{said['moment']}" for copy, said in CASES]
 )
-def test_transactions_at_each_moment(copy: str, said: dict[str, Any]) -> None:
+def test_transactions_match_the_broker_at_each_moment(copy: str, said: dict[str, Any]) -> None:
     found = run_transactions(corpus(f"newest/data/{copy}"), at_ms=said["begin_ms"])
     assert_described(found, said["transactions"])
     for name, row in found.items():
@@ -105,7 +105,7 @@ def test_transactions_at_each_moment(copy: str, said: dict[str, Any]) -> None:
 
 
 @each("copy", MODERN)
-def test_transactions_of_an_earlier_release(copy: str) -> None:
+def test_transactions_match_an_earlier_release(copy: str) -> None:
     said = json.loads(find_expected(f"modern/{copy}/transactions.json").read_text("utf-8"))
     found = run_transactions(corpus(f"modern/data/{copy}"))
     assert_described(found, said)

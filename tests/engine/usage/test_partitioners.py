@@ -44,12 +44,12 @@ OF_MANY = {
 
 
 @each("key", MURMUR2)
-def test_murmur2(key: bytes) -> None:
+def test_murmur2_matches_kafka(key: bytes) -> None:
     assert murmur2(key) == MURMUR2[key] % (1 << 32)
 
 
 @each("key", FNV1A)
-def test_fnv1a(key: bytes) -> None:
+def test_fnv1a_matches_its_definition(key: bytes) -> None:
     assert fnv1a(key) == FNV1A[key]
 
 
@@ -83,7 +83,7 @@ def test_string_hash() -> None:
     assert PARTITIONERS["java-hash"](b"polygenelubricants") == 0
 
 
-def test_numbers_are_not_negative() -> None:
+def test_partitions_are_not_negative() -> None:
     for number_of in PARTITIONERS.values():
         numbers = [number_of(b"%d" % number) for number in range(2000)]
         assert all(number is not None and number >= 0 for number in numbers)
@@ -99,7 +99,7 @@ def test_empty_key_may_be_on_any_partition() -> None:
     ("partitioner", "given", "listed"),
     [("kafkajs-legacy", None, True), (None, None, False), (None, "murmur2", True)],
 )
-def test_misplaced_keys_are_listed_only_of_a_partitioner_that_fits(
+def test_misplaced_keys_need_a_matching_partitioner(
     tmp_path: Path, partitioner: str | None, given: str | None, listed: bool
 ) -> None:
     """A topic that KafkaJS filled but for two keys, and one that was filled in turn."""

@@ -80,7 +80,7 @@ def data_directories(name: str) -> list[Path]:
 
 @each("name", sorted({*CORPORA, *(names("old") if LONG else ())}))
 @each("by", ["topic", "partition", "topic,producer,codec", "hour", "partition,day,producer,codec"])
-def test_batches_of_corpora(name: str, by: str) -> None:
+def test_batches_of_corpora_add_up(name: str, by: str) -> None:
     for root in data_directories(name):
         for deep in (False, True):
             rows, summary, _ = used(root, by, deep=deep)
@@ -107,7 +107,7 @@ def test_batches_of_corpora(name: str, by: str) -> None:
 
 
 @each("name", sorted({*CORPORA, *(names("old") if LONG else ())}))
-def test_keys_of_corpora(name: str) -> None:
+def test_keys_of_corpora_add_up(name: str) -> None:
     for root in data_directories(name):
         wanted: dict[Group, list[int]] = defaultdict(lambda: [0, 0])
         for row in run_dump(root)[0]:
@@ -135,7 +135,7 @@ def test_keys_of_corpora(name: str) -> None:
 
 
 @pytest.mark.parametrize("by", ["topic", "partition,codec", "key", "producer", "hour,codec"])
-def test_same_however_the_work_is_cut(tmp_path: Path, by: str) -> None:
+def test_splits_do_not_change_the_result(tmp_path: Path, by: str) -> None:
     two_partitions(tmp_path)
     wanted = used(tmp_path, by)
     assert wanted[0]
@@ -144,7 +144,7 @@ def test_same_however_the_work_is_cut(tmp_path: Path, by: str) -> None:
     assert used(tmp_path, by, split_bytes=4096, driver=Workers(3)) == wanted
 
 
-def test_pieces_that_do_not_fit_are_read_as_one(tmp_path: Path) -> None:
+def test_pieces_that_do_not_join_are_read_as_one(tmp_path: Path) -> None:
     log = two_partitions(tmp_path) / "orders-0" / f"{0:020}.log"
     data = log.read_bytes()
     log.write_bytes(damage.flip(data, len(data) // 2 + 200))
@@ -241,7 +241,7 @@ def test_control_records_have_no_key(tmp_path: Path) -> None:
     assert (row.fields["control_batches"], row.fields["batches"]) == (1, 2)
 
 
-def test_batch_that_two_findings_name_is_lost_once(tmp_path: Path) -> None:
+def test_batch_with_two_findings_is_lost_once(tmp_path: Path) -> None:
     log = tmp_path / "orders-0" / f"{0:020}.log"
     log.parent.mkdir()
     strange = builders.batch(base_offset=1, attributes=7)
@@ -253,7 +253,7 @@ def test_batch_that_two_findings_name_is_lost_once(tmp_path: Path) -> None:
     assert used(tmp_path, "codec")[1].fields["bytes_not_counted"] == 0
 
 
-def test_nothing_there(tmp_path: Path) -> None:
+def test_empty_log_has_no_rows(tmp_path: Path) -> None:
     (tmp_path / "orders-0").mkdir()
     (tmp_path / "orders-0" / f"{0:020}.log").touch()
     rows, summary, _ = used(tmp_path, "partition")

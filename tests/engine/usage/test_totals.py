@@ -46,7 +46,7 @@ def holds(totals: Totals, truth: Counter[int]) -> None:
 
 
 @each("seed", range(40))
-def test_bounds_hold_however_many_groups_there_are(seed: int) -> None:
+def test_bounds_hold_for_any_number_of_groups(seed: int) -> None:
     draw = random.Random(seed)
     totals, truth = fill(draw, draw.choice([2, 5, 16, 1000]), draw.choice([3, 50, 400]), 600)
     holds(totals, truth)
@@ -72,14 +72,14 @@ def test_bounds_hold_after_merging(seed: int) -> None:
         assert len(merged) <= 30
 
 
-def test_exact_while_there_is_room() -> None:
+def test_totals_are_exact_while_there_is_room() -> None:
     totals, truth = fill(random.Random(1), 50, 50, 5000)
     assert totals.floor == 0
     assert {key: numbers[c.T_BYTES] for key, numbers in totals.items()} == truth
     assert all(not numbers[c.T_ERROR] for _, numbers in totals.items())
 
 
-def test_large_groups_stay() -> None:
+def test_large_groups_are_kept() -> None:
     """A group with more than its share is there at the end, whatever else comes by."""
     totals = Totals(64)
     for number in range(100_000):
@@ -115,7 +115,7 @@ def test_shrink_keeps_the_largest_of_several() -> None:
     assert (small.floor, large.floor) == (6, 101)
 
 
-def test_room_for_hardly_any() -> None:
+def test_totals_work_with_little_room() -> None:
     totals = Totals(1)
     for number in range(9):
         totals.add(number, one(10))

@@ -45,7 +45,7 @@ def totals(rows: list[Row]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("by", [("broker",), ("topic",), ("broker", "topic")])
-def test_sums_are_those_of_the_summary(by: tuple[str, ...]) -> None:
+def test_group_sums_equal_the_summary(by: tuple[str, ...]) -> None:
     roots = sorted({log.parent.parent for log in corpus("modern/data/killed").rglob("*.log")})
     roots += [SAMPLES / "damaged/4.1.1-stopped/d1", SAMPLES / "damaged/one-bit"]
     rows, summary, _ = summed(roots, *by)

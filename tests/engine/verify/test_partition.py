@@ -76,20 +76,20 @@ def test_skipped_parts_are_counted(tmp_path: Path) -> None:
     assert (deep.records_count, deep.not_checked) == (2, ())
 
 
-def test_quick_reads_the_ends_only(sound: Path) -> None:
+def test_quick_reads_only_the_ends(sound: Path) -> None:
     counts = looked_at(sound, VerifyOptions(quick=True)).counts
     assert dict(counts.not_checked) == {"segments_not_read": 3}
     assert 0 < counts.bytes < looked_at(sound).counts.bytes / 4
 
 
-def test_a_result_can_be_sent_to_another_process(sound: Path) -> None:
+def test_result_can_be_pickled(sound: Path) -> None:
     write(sound, 0, "log", damage.flip(read(sound, 0, "log"), 500))
     result = looked_at(sound)
     assert result.findings
     assert pickle.loads(pickle.dumps(result)) == result
 
 
-def test_a_log_that_cannot_be_opened_is_an_error_and_the_others_are_read(
+def test_unreadable_log_does_not_stop_the_others(
     sound: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (sound / name(120, "log")).unlink()
@@ -145,9 +145,7 @@ def test_index_entry_written_while_reading_is_sound(
     assert result.counts.records_count == 420
 
 
-def test_a_tail_that_grows_while_it_is_read_is_followed(
-    sound: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_growing_tail_is_followed(sound: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = read(sound, 240, "log")
     path = write(sound, 240, "log", whole[:-30])
 
@@ -183,7 +181,7 @@ def test_uncached_pages_are_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert sum(paced) == 20 << 20
 
 
-def test_a_file_in_use_is_found_cached(tmp_path: Path) -> None:
+def test_file_in_use_is_cached(tmp_path: Path) -> None:
     """Just written, its pages are in memory; where the system cannot tell, they count as such."""
     path = tmp_path / "small"
     path.write_bytes(b"x" * 10_000)
@@ -196,7 +194,7 @@ def test_a_file_in_use_is_found_cached(tmp_path: Path) -> None:
         assert source.data_end() <= 1 << 20
 
 
-def test_a_broker_that_starts_between_two_partitions_is_seen(tmp_path: Path) -> None:
+def test_broker_started_between_two_partitions_is_detected(tmp_path: Path) -> None:
     """The data directory is listed once for many partitions; a start makes that worthless."""
     reserved = [*batches(0, 30), bytes(300)]
     mark = tmp_path / ".kafka_cleanshutdown"

@@ -81,7 +81,7 @@ def test_unchanged_files_are_not_rechecked(directory: Path) -> None:
     assert again.asked == []
 
 
-def test_a_sealed_segment_is_not_doubted_because_the_newest_grows(directory: Path) -> None:
+def test_growing_newest_segment_casts_no_doubt_on_sealed_ones(directory: Path) -> None:
     again = Looks()
     damages = [found(directory, SEALED)]
     assert settle(directory, damages, again, lambda: append(directory)) == ["crc-mismatch"]
@@ -119,13 +119,13 @@ def test_moving_finding_is_a_note(directory: Path) -> None:
     assert len(again.asked) == 4
 
 
-def test_another_finding_in_files_at_rest_is_believed(directory: Path) -> None:
+def test_different_finding_in_unchanged_files_is_trusted(directory: Path) -> None:
     again = Looks([found(directory, ACTIVE, "torn-tail")])
     damages = [found(directory, ACTIVE)]
     assert settle(directory, damages, again, lambda: append(directory)) == ["torn-tail"]
 
 
-def test_an_index_that_came_later_is_a_change(directory: Path) -> None:
+def test_index_created_later_is_a_change(directory: Path) -> None:
     (directory / f"{ACTIVE:020}.index").unlink()
     again = Looks([])
 

@@ -43,7 +43,7 @@ def found(data: DataDirectory, **options: Any) -> list[Finding]:
     return [one for one in told if one.topic == "orders"]
 
 
-def test_batches_over_the_limit_of_their_topic(data: DataDirectory) -> None:
+def test_batches_over_the_topic_limit_are_a_note(data: DataDirectory) -> None:
     tell(data, max_message_bytes=BATCH_BYTES - 1)
     (one,) = found(data)
     assert (one.code, one.severity.value, one.expected) == (
@@ -55,7 +55,7 @@ def test_batches_over_the_limit_of_their_topic(data: DataDirectory) -> None:
     assert found(data, topic_configs=False) == []
 
 
-def test_the_limit_of_a_topic_counts_before_the_file(data: DataDirectory, tmp_path: Path) -> None:
+def test_topic_limit_overrides_the_file(data: DataDirectory, tmp_path: Path) -> None:
     properties = tmp_path / "server.properties"
     properties.write_text(f"log.dirs={data.path}\nmessage.max.bytes=1\n")
     options = {"server_properties": str(properties)}
@@ -64,18 +64,18 @@ def test_the_limit_of_a_topic_counts_before_the_file(data: DataDirectory, tmp_pa
     assert found(data, **options) == []
 
 
-def test_a_roll_that_the_settings_of_the_topic_do_not_explain(data: DataDirectory) -> None:
+def test_roll_unexplained_by_topic_settings_is_a_note(data: DataDirectory) -> None:
     assert found(data) == []
     tell(data, segment_bytes=1 << 20)
     assert [one.code for one in found(data)] == ["roll-unexplained"]
 
 
-def test_a_roll_that_they_explain(data: DataDirectory) -> None:
+def test_roll_explained_by_topic_settings_is_sound(data: DataDirectory) -> None:
     tell(data, segment_bytes=6 * BATCH_BYTES - 1)
     assert found(data) == []
 
 
-def test_a_null_key_in_a_topic_that_is_compacted(data: DataDirectory) -> None:
+def test_null_key_in_a_compacted_topic_is_a_note(data: DataDirectory) -> None:
     log = data.path / "orders-0" / f"{10:020}.log"
     records = [builders.record(n, n, None if n else b"k", b"v") for n in range(2)]
     last = builders.batch(records, base_offset=20, base_timestamp=1_700_000_000_020)
@@ -105,7 +105,7 @@ def test_start_uses_the_topic_settings(data: DataDirectory) -> None:
     assert outcomes == ["refuses-to-start", "recover"]
 
 
-def test_workers_go_by_them_as_well(data: DataDirectory) -> None:
+def test_workers_use_topic_settings(data: DataDirectory) -> None:
     data.partition("orders", 1)
     tell(data, max_message_bytes=BATCH_BYTES - 1)
     assert [one.code for one in found(data, driver=Workers(2))].count("over-message-limit") == 2

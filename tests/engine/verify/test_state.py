@@ -84,7 +84,7 @@ def test_sealed_segments_are_read_once(partition: Path, runs: Runs) -> None:
     assert second["not_checked"] == {"segments_verified_before": 3}
 
 
-def test_findings_of_what_is_left_out_are_reported_again(partition: Path, runs: Runs) -> None:
+def test_findings_of_skipped_segments_are_reported_again(partition: Path, runs: Runs) -> None:
     first, _ = runs.run(partition)
     second, summary = runs.run(partition)
     assert [found.code for found in first] == ["crc-mismatch"]
@@ -92,7 +92,7 @@ def test_findings_of_what_is_left_out_are_reported_again(partition: Path, runs: 
     assert summary["findings"]["damage"] == 1  # type: ignore[index]
 
 
-def test_they_are_named_as_this_run_names_the_directory(
+def test_repeated_findings_use_the_paths_of_this_run(
     partition: Path, runs: Runs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs.run(partition)
@@ -119,7 +119,7 @@ def remove_index(path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [touch, exchange, remove_index])
-def test_a_segment_that_changed_is_read_again(partition: Path, runs: Runs, change: object) -> None:
+def test_changed_segment_is_read_again(partition: Path, runs: Runs, change: object) -> None:
     runs.run(partition)
     change(path_of(partition, 10))  # type: ignore[operator]
     _, summary = runs.run(partition)
@@ -141,7 +141,7 @@ def test_predecessor_of_a_deleted_segment_is_reread(partition: Path, runs: Runs)
     assert read_of(summary) == 2  # what is missing between it and the next has no other place
 
 
-def test_deep_reads_again_what_was_only_read_shallow(partition: Path, runs: Runs) -> None:
+def test_deep_reads_shallowly_checked_segments_again(partition: Path, runs: Runs) -> None:
     runs.run(partition)
     _, deep = runs.run(partition, deep=True)
     _, again = runs.run(partition, deep=True)
@@ -173,7 +173,7 @@ def test_deleted_partitions_are_removed_from_the_state(partition: Path, runs: Ru
     assert b"orders-7" not in runs.file
 
 
-def test_a_disk_that_is_not_mounted_is_not_forgotten(partition: Path, runs: Runs) -> None:
+def test_unmounted_disk_is_not_forgotten(partition: Path, runs: Runs) -> None:
     runs.run(partition)
     partition.parent.rename(partition.parent.with_name("elsewhere"))
     state = VerifyState.read(runs.file, NOW)
@@ -241,12 +241,12 @@ def test_invalid_state_file_is_rejected(line: bytes) -> None:
 
 
 @each("data", [b"\0\1\2", b"{}\n", b"{", b'{"row":"record"}\n'])
-def test_another_file_is_not_believed(data: bytes) -> None:
+def test_foreign_state_file_is_not_trusted(data: bytes) -> None:
     with pytest.raises(ValueError, match=r"JSON|state file"):
         VerifyState.read(data, NOW)
 
 
-def test_segments_of_0_7_are_left_out_as_well(tmp_path: Path, runs: Runs) -> None:
+def test_segments_of_0_7_are_skipped_too(tmp_path: Path, runs: Runs) -> None:
     directory = tmp_path / "orders-0"
     directory.mkdir()
     position = 0

@@ -73,7 +73,7 @@ def test_sound_storage_has_no_finding(name: str, deep: bool) -> None:
 
 
 @pytest.mark.parametrize("fault", sorted(FOUND) if find_shared() is not None else [])
-def test_each_fault_is_found_and_no_other(fault: str, tmp_path: Path) -> None:
+def test_each_fault_has_its_finding_only(fault: str, tmp_path: Path) -> None:
     code, verdict, words = FOUND[fault]
     found, rows = checked(*plant_faults(fault, tmp_path / "planted"))
     assert {one.code for one in found} == {code} | ALSO.get(fault, set())
@@ -96,14 +96,14 @@ def table(*words: str) -> str:
     return result.stdout + result.stderr
 
 
-def test_table_counts_segments_and_lists_what_is_not_whole(tmp_path: Path) -> None:
+def test_table_counts_segments_and_lists_incomplete_ones(tmp_path: Path) -> None:
     data, tier = plant_faults("f05", tmp_path / "planted")
     text = table("--tier", tier, data)
     assert re.search(r"Remote segments: \d+ whole, .*1 truncated", text)
     assert re.search(r"\n\w+-\d+ +\d+ +\d+ +truncated ", text)
 
 
-def test_remote_storage_alone(tmp_path: Path) -> None:
+def test_remote_storage_alone_is_verified(tmp_path: Path) -> None:
     text = table("--tier", moment("last")[1])
     assert re.search(r"Remote segments: \d+ whole\n\nNo local log was checked", text)
     assert "status 0" in text

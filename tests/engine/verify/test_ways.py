@@ -28,7 +28,7 @@ def test_first_way_of_each_partition_is_the_reset_offset() -> None:
     ]
 
 
-def test_of_very_many_the_first_are_kept() -> None:
+def test_only_the_first_of_very_many_are_kept() -> None:
     ways = WaysPast()
     for served in (*range(1, 2 * MOST), 0):
         ways.add(damage(0, served, served))

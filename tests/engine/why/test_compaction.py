@@ -78,7 +78,7 @@ def rows(directory: Path, **options: Any) -> tuple[dict[str, Json], list[Finding
 
 
 @pytest.mark.parametrize("cleaner", [False, True])
-def test_chosen_or_not_as_the_recorded_broker(cleaner: bool) -> None:
+def test_cleaner_choice_matches_the_recorded_broker(cleaner: bool) -> None:
     directory = corpus("retention/before") / "d1"
     clock = recorded()[1]
     found, findings = rows(directory, now_ms=clock["actStop"], cleaner=cleaner)
@@ -95,7 +95,7 @@ def test_chosen_or_not_as_the_recorded_broker(cleaner: bool) -> None:
 
 
 @pytest.mark.parametrize("name", cleaned_alone())
-def test_survivors_as_the_recorded_broker_left_them(name: str, tmp_path: Path) -> None:
+def test_survivors_match_the_recorded_broker(name: str, tmp_path: Path) -> None:
     real = recorded()[0][name]
     directory = tmp_path / f"{name}-0"
     shutil.copytree(corpus("retention/before") / "d1" / directory.name, directory)
@@ -125,7 +125,7 @@ def test_cleaned_part_contains_each_key_once() -> None:
     assert not findings
 
 
-def test_a_cleaner_that_passed_over_a_key_is_found(tmp_path: Path) -> None:
+def test_key_missed_by_the_cleaner_is_found(tmp_path: Path) -> None:
     directory = tmp_path / "plain-0"
     shutil.copytree(corpus("retention/before") / "d1" / "plain-0", directory)
     write_checkpoint(tmp_path / "cleaner-offset-checkpoint", [("plain", 0, 12)])
@@ -137,7 +137,7 @@ def test_a_cleaner_that_passed_over_a_key_is_found(tmp_path: Path) -> None:
     assert found["plain"]["first_dirty_offset"] == 12
 
 
-def test_a_topic_that_is_not_compacted_has_no_row() -> None:
+def test_uncompacted_topic_has_no_row() -> None:
     found, _ = rows(corpus("retention/before") / "d1", now_ms=1)
     assert "all.old" not in found
 
@@ -176,7 +176,7 @@ def test_sound_logs_have_no_findings(name: str) -> None:
     assert not any(row["blocked_by"] == "corrupt-batch" for row in found.values())
 
 
-def test_more_keys_than_the_map_holds_end_a_round() -> None:
+def test_full_offset_map_ends_a_round() -> None:
     real = recorded()[0]["map-full"]
     directory = corpus("retention/before") / "d1" / "map-full-0"
     settings = Settings(dedupe_buffer=1_048_600).of_topic(real["configs"])
@@ -194,7 +194,7 @@ def test_more_keys_than_the_map_holds_end_a_round() -> None:
 COMPACT = (TopicConfig("cleanup.policy", "compact"),)
 
 
-def test_a_key_that_was_passed_over_is_found_where_nothing_is_dirty(tmp_path: Path) -> None:
+def test_missed_key_is_found_in_a_clean_log(tmp_path: Path) -> None:
     """The checkpoint lies where the active segment begins: the next round has nothing to do."""
     directory = tmp_path / "plain-0"
     shutil.copytree(corpus("retention/before") / "d1" / "plain-0", directory)
@@ -212,7 +212,7 @@ def test_a_key_that_was_passed_over_is_found_where_nothing_is_dirty(tmp_path: Pa
     assert not rows(directory, now_ms=1, cleaner=True, configs=COMPACT)[1]
 
 
-def test_tombstones_are_counted_where_nothing_is_dirty(tmp_path: Path) -> None:
+def test_tombstones_are_counted_in_a_clean_log(tmp_path: Path) -> None:
     nulls = [builders.record(at, key=b"k%d" % at, value=None) for at in range(3)]
     written = [builders.batch(nulls), batch(3)]
     directory = write_partition(tmp_path, {0: written, 6: [batch(6)]}, "t")
@@ -221,7 +221,7 @@ def test_tombstones_are_counted_where_nothing_is_dirty(tmp_path: Path) -> None:
     assert (row["tombstones"], row["tombstones_removable"]) == (3, 0)
 
 
-def test_a_checkpoint_outside_the_log_starts_over(tmp_path: Path) -> None:
+def test_checkpoint_outside_the_log_is_reset(tmp_path: Path) -> None:
     directory = write_partition(tmp_path, {0: [batch(0)], 3: [batch(3)]}, "t")
     words = "beyond the log end: the next run starts over from 0"
     for checkpoint, starts_over in ((6, False), (7, True)):
@@ -234,7 +234,7 @@ def test_a_checkpoint_outside_the_log_starts_over(tmp_path: Path) -> None:
 @each(
     ("version", "fails"), [((0, 10, 1), False), ((0, 10, 2), True), ((1, 1), True), ((2, 0), False)]
 )
-def test_offsets_that_no_index_can_name(
+def test_offsets_beyond_the_index_range_are_reported(
     tmp_path: Path, version: tuple[int, ...], fails: bool
 ) -> None:
     """0.10.2.2 was seen to end its cleaner, 2.8.2 and 4.1.1 to split the segment and go on."""

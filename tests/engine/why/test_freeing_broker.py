@@ -128,7 +128,7 @@ def losses(step: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("case", range(CASES))
-def test_steps_free_what_they_promise(broker: Broker, case: int) -> None:
+def test_steps_free_the_promised_bytes(broker: Broker, case: int) -> None:
     fill(broker, case)
     time.sleep(1.5)  # what goes by itself is gone, and the checkpoints are written
     asked = random.Random(case).choice([20_000, 60_000, 10**9, 10**9])

@@ -70,16 +70,16 @@ def test_previous_limit_is_restored() -> None:
         ("nothing is known of the topic", {"known": None}),
     ],
 )
-def test_not_where_others_would_lose(why: str, members: Any) -> None:
+def test_limit_is_not_lowered_if_others_would_lose(why: str, members: Any) -> None:
     assert limit((partition(0, [90, 3], **members), 1), (partition(1, [90, 3]), 1)) is None, why
 
 
-def test_not_for_one_partition() -> None:
+def test_limit_is_not_lowered_for_one_partition() -> None:
     assert limit((partition(0, [90, 3], known=KnownTopic({}, 1)), 1)) is None
     assert limit((partition(0, [90, 3]), 1), (partition(1, [9, 3]), 0)) is None
 
 
-def test_bytes_where_no_age_does_it() -> None:
+def test_retention_bytes_is_used_if_no_age_suffices() -> None:
     """A record ahead of the clock holds what is behind it by time, and not by size."""
     found = limit((partition(0, [-5, 80, 3]), 2), (partition(1, [90, 80, 3]), 2))
     assert found is not None
@@ -95,25 +95,25 @@ def test_no_bytes_just_above_what_is_to_stay() -> None:
     assert limit((tight, 2), (partition(1, [90, 80, 3]), 2)) is None
 
 
-def test_not_if_the_next_is_nearly_as_old() -> None:
+def test_age_is_not_used_if_the_next_segment_is_nearly_as_old() -> None:
     """Of segments of one hour the limit would take more before it is typed in."""
     assert limit((partition(0, [90, 80, 80, 3]), 2), (partition(1, [95, 80, 3], 900), 2)) is None
 
 
 @pytest.mark.parametrize(("active", "name"), [(79.75, "retention.bytes"), (79.25, "retention.ms")])
-def test_an_age_holds_for_half_an_hour(active: float, name: str) -> None:
+def test_proposed_age_is_valid_for_half_an_hour(active: float, name: str) -> None:
     found = limit(*((partition(number, [90, 80, active]), 2) for number in range(2)))
     assert found is not None
     assert f"--add-config {name}=" in found.command
 
 
-def test_no_limit_above_that_of_now() -> None:
+def test_limits_are_not_raised() -> None:
     policy = POLICY._replace(retention_ms=60 * HOUR, retention_bytes=50)
     logs = [partition(number, [90, 3], policy=policy) for number in range(2)]
     assert limit(*((log, 1) for log in logs)) is None
 
 
-def test_all_of_a_partition_may_go_by_itself() -> None:
+def test_whole_partition_may_be_deleted() -> None:
     gone = partition(1, [9000], deleted=1)
     others = [partition(number, [90, 3], known=KnownTopic({}, 3)) for number in (0, 2)]
     wanted = [WantedSegments(at, log, 0, 1) for at, log in enumerate(others)]
@@ -130,7 +130,7 @@ def planned(goals: list[Goal], *logs: Freeable) -> list[dict[str, Any]]:
     return [row.fields for row in Plan(goals, NOW).steps([], [], logs)]
 
 
-def test_a_step_for_a_topic() -> None:
+def test_topic_has_its_own_step() -> None:
     (step,) = steps(400, partition(0, [90, 80, 3]), partition(1, [95, 70, 50]))
     assert (step["frees_bytes"], step["loses_records"]) == (420, 40)
     assert step["loses_to_ms"] == NOW - 70 * HOUR
@@ -139,13 +139,13 @@ def test_a_step_for_a_topic() -> None:
     assert "deletes more from 2023-11-15 18:13 on, unless you reset it" in step["text"]
 
 
-def test_each_for_itself_where_no_limit_does_it() -> None:
+def test_partitions_are_handled_one_by_one_if_no_limit_suffices() -> None:
     found = steps(10**6, partition(0, [90, 3]), partition(1, [90, 89, 89], size=1000))
     assert ["delete-records" in step["command"] for step in found] == [True, True]
     assert found[0]["undo"] is None
 
 
-def test_before_brokers_deleted_records() -> None:
+def test_old_brokers_delete_no_records() -> None:
     """Nothing else can be typed, and what a limit takes with it is counted."""
     old = {"has_delete_records": False, "known": None}
     (step,) = steps(100, partition(0, [90, 89, 3], **old), partition(1, [95, 80, 3], **old))
@@ -157,7 +157,7 @@ def test_before_brokers_deleted_records() -> None:
     assert step["command"].endswith(" --add-config retention.bytes=100")
 
 
-def test_a_limit_counts_what_it_deletes_in_other_directories() -> None:
+def test_limit_counts_deletions_in_other_directories() -> None:
     """Before 0.11 a limit is the only command, and it holds on all disks."""
     logs = [
         partition(0, [90, 3], has_delete_records=False),
@@ -172,6 +172,6 @@ def test_a_limit_counts_what_it_deletes_in_other_directories() -> None:
     assert (step["partition"], step["directory"]) == (0, "/d1")
 
 
-def test_no_records_are_lost_for_nothing() -> None:
+def test_records_are_not_deleted_in_vain() -> None:
     """Segments may be cut to 0 bytes, as where a copy found no room."""
     assert planned([Goal(("/d1",), 1)], partition(0, [90, 3])._replace(sizes=(0, 100))) == []

@@ -44,7 +44,7 @@ def rows_of(directory: Path, at: str = "actStart", **options: Any) -> list[Row]:
 
 
 @pytest.mark.parametrize("at", CLOCK)
-def test_each_deletion_with_its_order_and_reason(directory: Path, at: str) -> None:
+def test_deletions_have_the_recorded_order_and_reason(directory: Path, at: str) -> None:
     reasons = {"log-start": "log start", "retention.bytes": "size", "retention.ms": "time"}
     told: dict[Any, list[tuple[Any, str]]] = {}
     for row in rows_of(directory, at):
@@ -64,7 +64,7 @@ def test_each_deletion_with_its_order_and_reason(directory: Path, at: str) -> No
     assert count == 69
 
 
-def test_each_roll(directory: Path) -> None:
+def test_rolls_have_the_recorded_reason(directory: Path) -> None:
     """The broker rolls where a pass deletes the segment that is written to."""
     foretold = {
         row.fields["topic"]
@@ -77,7 +77,7 @@ def test_each_roll(directory: Path) -> None:
     assert len(done) == 5
 
 
-def test_sums_are_those_of_du(directory: Path) -> None:
+def test_sums_match_du(directory: Path) -> None:
     summary = rows_of(directory)[-1].fields
     for option, member in (("-sb", "apparent_bytes"), ("-sB1", "allocated_bytes")):
         said = subprocess.run(

@@ -33,7 +33,7 @@ def remote(rows: list[Any]) -> dict[str, RemoteFate]:
 
 
 @pytest.mark.parametrize("name", MOMENTS)
-def test_a_broker_at_rest_has_deleted_all_that_it_deletes(name: str) -> None:
+def test_idle_broker_has_nothing_left_to_delete(name: str) -> None:
     data, tier = moment(name)
     rows = judged(data, tier, name)
     found = remote(rows)

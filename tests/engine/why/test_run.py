@@ -64,7 +64,7 @@ def data(tmp_path: Path) -> Path:
     return data
 
 
-def test_sums_are_those_of_du(data: Path) -> None:
+def test_sums_match_du(data: Path) -> None:
     found = rows(data)
     summary = found[-1][1]
     for option, member in (("-sb", "apparent_bytes"), ("-sB1", "allocated_bytes")):
@@ -103,21 +103,21 @@ def test_retired_directories_are_separate(data: Path) -> None:
     assert orders["retired_bytes"] == 5100
 
 
-def test_selection_leaves_out_what_is_of_no_partition(data: Path) -> None:
+def test_selection_omits_files_outside_partitions(data: Path) -> None:
     found = rows(data, selection=Selection(topic="orders"))
     assert {fields["topic"] for fields in of("partition-space", found)} == {"orders"}
     both = rows(data, selection=Selection(topic="gone"))
     assert len(of("partition-space", both)) == 3
 
 
-def test_size_of_a_segment_is_that_of_all_its_files(data: Path) -> None:
+def test_segment_size_includes_all_its_files(data: Path) -> None:
     fates = of("segment-fate", rows(data, selection=Selection(topic="orders")))
     files = [path for path in (data / "orders-0").iterdir() if path.name.startswith(f"{60:020}.")]
     assert fates[2]["size_bytes"] == sum(path.stat().st_size for path in files)
     assert (data / "orders-0" / f"{60:020}.snapshot") in files
 
 
-def test_any_number_of_jobs(data: Path) -> None:
+def test_any_number_of_jobs_gives_the_same_rows(data: Path) -> None:
     def ours(items: Iterable[Any]) -> list[Row]:
         """All rows but those that say how full a disk is, which others change."""
         return [item for item in items if isinstance(item, Row) and item.row != "data-directory"]
@@ -175,7 +175,7 @@ def test_pin(tmp_path: Path) -> None:
     assert "pinned by record 35 of segment 30, whose timestamp is 23 h ahead" in fates[2]["text"]
 
 
-def test_closed_segments_are_read_at_the_end_of_their_time_index_alone(
+def test_only_the_time_index_end_of_closed_segments_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parts = {base: batches(base, base + 30) for base in range(0, 300 * MANY, 300)}
@@ -204,7 +204,9 @@ def test_closed_segments_are_read_at_the_end_of_their_time_index_alone(
     assert taken < 100 * MANY
 
 
-def test_segments_that_go_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_concurrently_deleted_segments_are_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A broker deletes the oldest segment between the listing of a partition and its reading."""
     directory = write_partition(tmp_path, {0: batches(0, 30), 30: batches(30, 60)})
     plain_init = Source.__init__
@@ -219,7 +221,7 @@ def test_segments_that_go_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @each("broken", ["none", "empty", "elsewhere", "zeros"])
-def test_time_index_that_cannot_be_believed(tmp_path: Path, broken: str) -> None:
+def test_implausible_time_index_is_ignored(tmp_path: Path, broken: str) -> None:
     directory = write_partition(tmp_path, {0: batches(0, 30), 30: batches(30, 60)})
     path = directory / f"{0:020}.timeindex"
     if broken == "none":
@@ -238,7 +240,7 @@ def test_index_is_trusted_after_a_clean_stop(data: Path) -> None:
     assert first["time_source"] == "mtime"
 
 
-def test_time_of_a_file_is_named(data: Path) -> None:
+def test_use_of_a_file_time_is_reported(data: Path) -> None:
     """Brokers before 0.10.1 know no other, and what has no timestamp has no other."""
     log = data / "orders-0" / f"{0:020}.log"
     os.utime(log, (1_600_000_000, 1_600_000_000))
@@ -285,7 +287,7 @@ def test_plan_lists_the_cheapest_first(data: Path) -> None:
     assert steps[2]["loses_to_ms"] == START_MS + 590
 
 
-def test_plan_ends_when_it_is_enough(data: Path) -> None:
+def test_plan_ends_at_the_wanted_size(data: Path) -> None:
     found = rows(data, now_ms=START_MS + DAY_MS, free=(FreeRequest(1),))
     assert len(of("plan-step", found)) == 1
     assert found[-1][1]["planned_bytes"] >= found[-1][1]["asked_bytes"] == 1
@@ -306,7 +308,7 @@ def test_segments_outside_of_a_plan(tmp_path: Path, topic: str, configs: Any) ->
     assert of("plan-step", found) == []
 
 
-def test_nothing_is_removed_under_a_running_broker(data: Path) -> None:
+def test_files_of_a_running_broker_are_not_removed(data: Path) -> None:
     with (data / ".lock").open("w") as lock:
         reading, writing = os.pipe()
         child = os.fork()
@@ -343,7 +345,7 @@ def test_path_that_is_not_a_segment(data: Path) -> None:
         assert "is not a segment" in str(item)
 
 
-def test_segments_that_are_named(data: Path) -> None:
+def test_segments_may_be_named(data: Path) -> None:
     """Their rows are those of the whole partition."""
     orders = data / "orders-0"
     every = of("segment-fate", rows(orders))
@@ -352,7 +354,7 @@ def test_segments_that_are_named(data: Path) -> None:
     assert len(of("partition-space", rows(*named))) == 1
 
 
-def test_room_of_indexes_is_not_counted(tmp_path: Path) -> None:
+def test_preallocated_index_space_is_not_counted(tmp_path: Path) -> None:
     orders = write_partition(tmp_path, {0: batches(0, 30)})
     with (orders / f"{0:020}.timeindex").open("ab") as file:
         file.truncate(10 << 20)
@@ -363,7 +365,7 @@ def test_room_of_indexes_is_not_counted(tmp_path: Path) -> None:
     assert found[-1][1]["bytes_by_verdict"] == {"active": used}
 
 
-def test_a_plan_for_each_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_file_system_has_its_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What one disk needs is not found on another."""
     free = {"d1": 100, "d2": 5000, "d3": 9000}
     for name, topic in (("d1", "a"), ("d2", "b"), ("d3", "c")):

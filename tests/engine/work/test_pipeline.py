@@ -56,7 +56,7 @@ def refuse_odd(item: Item, pace: Pace) -> int:
 
 
 @each_count
-def test_an_error_ends_only_its_item(jobs: int) -> None:
+def test_error_ends_only_its_item(jobs: int) -> None:
     came = results(refuse_odd, ITEMS[:4], jobs)
     assert came[::2] == [0, 2]
     assert [str(error) for error in came[1::2]] == ["p1: is odd", "p3: is odd"]
@@ -68,13 +68,13 @@ def die_at_three(item: Item, pace: Pace) -> int:
     return item.number
 
 
-def test_a_worker_that_is_killed_is_an_error_of_its_item() -> None:
+def test_killed_worker_is_an_error_of_its_item() -> None:
     came = results(die_at_three, ITEMS, 2)  # handed to a worker together with others
     assert str(came.pop(3)) == "p3: the worker process that was reading it died (signal 9)"
     assert came == [number for number in range(40) if number != 3]
 
 
-def test_large_items_are_handed_one_by_one_and_the_last_ones_to_all() -> None:
+def test_large_items_are_distributed_one_by_one() -> None:
     large = [item._replace(size_bytes=3 << 20) for item in ITEMS]
     together = [len(choose_batch(large, start, 2)) for start in (0, 20, 39)]
     assert together == [1, 1, 1]
@@ -86,7 +86,7 @@ def die_always(item: Item, pace: Pace) -> int:
     os._exit(7)
 
 
-def test_workers_that_all_die_end_the_run_all_the_same() -> None:
+def test_run_ends_if_all_workers_die() -> None:
     came = results(die_always, ITEMS[:5], 2)
     assert [str(each).partition(": ")[2] for each in came] == [
         "the worker process that was reading it died (status 7)"
@@ -112,7 +112,7 @@ def unsendable(item: Item, pace: Pace) -> object:
     return lambda: 0
 
 
-def test_result_that_cannot_be_sent_is_an_error_of_its_item(
+def test_unpicklable_result_is_an_error_of_its_item(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv(TRACEBACK)
@@ -124,7 +124,7 @@ def sleep_long(item: Item, pace: Pace) -> int:
     return 0
 
 
-def test_closing_ends_workers_that_are_busy() -> None:
+def test_closing_ends_busy_workers() -> None:
     from multiprocessing import active_children
 
     going = Workers(2)(ITEMS, sleep_long, progress := Progress())
@@ -148,7 +148,7 @@ def read(item: Item, pace: Pace, size: int) -> int:
 
 
 @each_count
-def test_the_rate_is_kept_by_all_workers_together(jobs: int) -> None:
+def test_workers_share_the_rate_limit(jobs: int) -> None:
     started = time.monotonic()
     results(partial(read, size=100_000), ITEMS[:4], jobs, bytes_per_second=1_000_000)
     assert time.monotonic() - started > 0.25  # 400,000 bytes, less the burst
@@ -176,7 +176,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-def test_a_throttle_sleeps_no_longer_than_the_bytes_take(clock: Clock) -> None:
+def test_throttle_sleeps_only_as_long_as_the_bytes_take(clock: Clock) -> None:
     shared = [0.0]
     throttles = [Throttle(1_000_000, shared) for _ in range(2)]
     for number in range(40):
@@ -184,7 +184,7 @@ def test_a_throttle_sleeps_no_longer_than_the_bytes_take(clock: Clock) -> None:
     assert sum(clock.naps) == pytest.approx(0.3)  # 400,000 bytes, less the burst
 
 
-def test_a_throttle_ticks_while_it_sleeps(clock: Clock) -> None:
+def test_throttle_ticks_while_it_sleeps(clock: Clock) -> None:
     ticks: list[float] = []
     Throttle(1000).wait(600, lambda: ticks.append(clock.now))
     assert ticks == pytest.approx([1000.2, 1000.4, 1000.5])
