@@ -157,7 +157,7 @@ _NOT_MADE = "Mount the volume, or remove the directory from log.dirs."
 
 
 def _can_create(directory: str) -> bool:
-    """Whether a directory that is not there can be: all above it that is there are directories."""
+    """Whether a missing directory can be created: everything above it is a directory or missing."""
     while not os.path.lexists(directory):
         directory = os.path.dirname(directory) or os.curdir
     return os.path.isdir(directory)

@@ -312,7 +312,7 @@ class Results:
             self.messages.courtesy(f"wrote {file.path}{rows}")
 
     def _write_above_bar(self, data: bytes | bytearray | memoryview) -> None:
-        """Write to the terminal that has the bar, which makes room first."""
+        """Write to the terminal of the progress bar, which makes room first."""
         assert isinstance(self._stream, ByteStream)
         if self._bar is not None:
             self._bar.clear()

@@ -134,7 +134,7 @@ def report_directories(paths: Iterable[str]) -> None:
 def report_unmatched(
     configs: Iterable[TopicConfig], paths: Iterable[str], asked: dict[str, Any]
 ) -> None:
-    """Say which settings that were given for some topics alone are of no topic here."""
+    """Report the settings given for some topics only that match no topic here."""
     named = [config for config in configs if config.topic is not None]
     if not named:
         return

@@ -59,7 +59,7 @@ _TARGET = re.compile(r"\d+")
 
 
 def suggest_options(word: str, names: Collection[str]) -> list[str]:
-    """Return the options of a command that an unknown one may stand for, the likeliest first."""
+    """Return the options of a command that resemble an unknown one, the likeliest first."""
     asked = word.lstrip("-")
     known = [one for one in _OPTIONS.get(asked, ()) if one.split()[0] in names or one[0] != "-"]
     begun = sorted(name for name in names if name.startswith(f"--{asked}-"))

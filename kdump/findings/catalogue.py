@@ -16,7 +16,7 @@ _damage = partial(Code, Severity.DAMAGE)
 
 
 def _unframed_code(gap: str, sentence: str, show: Show) -> Code:
-    """Make the entry of bytes behind which nothing can be framed."""
+    """Make the entry of bytes after which nothing can be framed."""
     return _damage(
         sentence,
         "Move consumers to the offset that the finding names; recover the range from a replica.",

@@ -62,7 +62,7 @@ class Report:
         """Return a table that only this command has; None: that of all."""
 
     def condense(self, table: Sink) -> Sink:
-        """Return what leaves out of the table of all what is not worth its lines."""
+        """Return a sink that leaves rows not worth their lines out of the table."""
         return table
 
     def takes(self, item: Result) -> bool:

@@ -204,7 +204,7 @@ class _Search:
 
 
 def _has_logs(directory: LogDir) -> bool:
-    """Whether a folder is a data directory, or a partition by whatever name."""
+    """Whether a folder is a data directory, or a partition under any name."""
     return looks_like_partition(list(map(os.path.basename, directory.files))) or (
         is_data_directory(directory)
     )

@@ -85,7 +85,7 @@ def refuse_replacing(
 
 
 def _describe(directory: str) -> str:
-    """Return what a directory looks like to a broker; empty where it is nothing of Kafka's."""
+    """Return what a directory looks like to a broker; empty if it is not one of Kafka's."""
     is_named = names.parse_directory(os.path.basename(directory)) is not None
     try:
         with os.scandir(directory) as entries:

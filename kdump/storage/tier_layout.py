@@ -149,7 +149,7 @@ def _name_inside(base: int, what: str | None, following: int | None) -> str | No
 
 
 def is_tiered(folder: str, entries: Iterable[str]) -> bool:
-    """Whether a directory is named as one of tiered storage, and has files of it."""
+    """Whether a directory has the name and the files of tiered storage."""
     return _place(folder) is not None and any(map(_file, entries))
 
 

@@ -382,7 +382,7 @@ def _check_dictionary(path: str, info: zipfile.ZipInfo) -> None:
 
 
 def _note_omitted(members: dict[str, Member], left_out: int, notes: list[str]) -> dict[str, Member]:
-    """Note how much was left out, and leave out what stands where a directory is needed."""
+    """Note how much was omitted, and omit files in place of a directory."""
     above = {path.rpartition("/")[0] for path in members}
     for path in list(above):
         while path:

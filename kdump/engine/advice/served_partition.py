@@ -166,7 +166,7 @@ class ServedPartition:
         return None
 
     def _find_unserved(self, offset: int) -> int | None:
-        """Say from where on nothing is served, if a fetch that led nowhere lay there."""
+        """Return the offset from which on nothing is served, if a fetch fails there."""
         try:
             end = None if self._running else self._view.log_end
         except BrokerError:

@@ -175,7 +175,7 @@ class _Checkpoint:
 def _is_implausible(
     span: Span, before: Span | None, after: Span | None, checkpoint: _Checkpoint
 ) -> bool:
-    """Whether one batch's epoch cannot be its own: its neighbours, or the checkpoint, say so."""
+    """Whether one batch's epoch contradicts its neighbors or the checkpoint."""
     epoch = span.epoch
     if epoch < NO_EPOCH:
         return True

@@ -112,7 +112,7 @@ class _Partition:
         )
 
     def _is_rewind(self, key: bytes, before: int | None, now: int | None) -> bool:
-        """Whether an offset is lower than the one before, be it that this one was removed first."""
+        """Whether an offset is lower than the one before, even if that one was removed first."""
         if now is None:
             if before is not None:
                 self._removed[key] = before

@@ -128,7 +128,7 @@ def _is_internal(topic: str) -> bool:
 
 
 def _target_name(topic: str, there: set[str], alias: str | None) -> str | None:
-    """Return the name that a topic has at the target, None where it has no mirror there."""
+    """Return the name of a topic at the target; None if it has no mirror there."""
     if alias is not None and f"{alias}.{topic}" in there:
         return f"{alias}.{topic}"
     if topic in there:

@@ -75,7 +75,7 @@ class EpochWatch:
                 yield from self._next(batch)
 
     def _continues(self, epoch: int) -> bool:
-        """Whether nothing waits for the batch behind it, and the epoch is the last one's."""
+        """Whether nothing is pending for the batch after it, and the epoch is the last one's."""
         return self._held is None and self._before is not None and epoch == self._before.epoch
 
     def _next(self, batch: Span) -> Iterator[Finding]:

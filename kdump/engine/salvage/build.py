@@ -135,7 +135,7 @@ class DataDirectory:
 
 
 def write_alongside(out: str, files: dict[str, bytes]) -> None:
-    """Write files beside the place of the result, each named for it with an ending."""
+    """Write files next to the result, each with its name and another ending."""
     _refuse_foreign(out)
     folder, name = os.path.split(os.path.abspath(out))
     with path_errors(folder):
@@ -149,7 +149,7 @@ def write_alongside(out: str, files: dict[str, bytes]) -> None:
 
 
 def _refuse_foreign(out: str) -> None:
-    """Refuse to replace a file beside the result that is not of an earlier salvage."""
+    """Refuse to replace a file next to the result that is not of an earlier salvage."""
     for ending, begin in _BESIDE.items():
         path = os.path.abspath(out) + ending
         refuse_among_evidence(path, "--out")

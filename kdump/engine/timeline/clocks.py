@@ -141,7 +141,7 @@ class Clocks:
         return closer
 
     def _bound_eras(self) -> bool:
-        """Say of each clock that was set when that was; return whether no other must have been."""
+        """Date the change of each clock that was set; return whether no others must have been."""
         ties = [tie for found in self._records.values() for tie in found]
         for tie in ties:
             self._order_of(tie.first, tie.first_ms, tie.first_at, after=tie.second_at)

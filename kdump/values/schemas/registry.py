@@ -51,7 +51,7 @@ class Schema:
         return self._guid
 
     def set_guid(self, guid: bytes) -> None:
-        """Take the GUID that the record has."""
+        """Set the GUID that the record has."""
         self._guid = guid
 
 
