@@ -132,7 +132,7 @@ def test_new_file_belongs_to_the_user(directory: int, tmp_path: Path, target: st
     assert not (tmp_path / "nowhere").exists()
 
 
-def test_a_file_is_never_like_what_a_link_points_to(directory: int, tmp_path: Path) -> None:
+def test_link_target_does_not_decide_the_attributes(directory: int, tmp_path: Path) -> None:
     (tmp_path / "other").write_bytes(b"")
     (tmp_path / "link").symlink_to("other")
     with writing.NewFile(directory, "new") as new, pytest.raises(OSError, match="symbolic links"):

@@ -111,7 +111,7 @@ def test_records_of_wrong_produce_requests(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["v0-0822", "v0-0901"])
-def test_inner_checksums_are_judged_as_by_the_consumer(name: str) -> None:
+def test_inner_checksums_are_checked_as_by_the_consumer(name: str) -> None:
     theirs = answers(name)["records_after_bad_appends"]["bad-0"]
     wrong = [record["offset"] for record in theirs if not record["crc_ok"]]
     _, found = run_dump(corpus(f"old/{name}.clean") / "data" / "bad-0")

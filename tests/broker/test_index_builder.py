@@ -174,7 +174,7 @@ def test_last_time_entry_of_an_offset_that_no_slot_holds() -> None:
     ],
 )
 @each("start", [0, 500])
-def test_first_reason_at_an_entry_that_would_not_rise(
+def test_first_falling_entry_gives_the_reason(
     bases: tuple[int, ...], times: tuple[int, ...], most: int, words: str, start: int
 ) -> None:
     log = b"".join(map(at, bases, times))
@@ -218,7 +218,7 @@ def test_index_without_a_free_slot(
     assert old.full() == ("offset index" if count - 1 > most // 8 else None)
 
 
-def test_going_back_to_a_mark() -> None:
+def test_builder_returns_to_a_checkpoint() -> None:
     entries = entries_of(b"".join(at(n, n) for n in range(4)))[0]
     mark = entries.mark()
     before = bytes(entries.offsets), bytes(entries.times)
@@ -283,7 +283,7 @@ def test_zeros_after_the_last_batch_do_not_stop_recovery(tmp_path: Path) -> None
     assert (builder.stop, builder.end_position, builder.next_offset) == (None, len(FIRST), 1)
 
 
-def test_magic_that_an_old_broker_does_not_look_at(tmp_path: Path) -> None:
+def test_old_brokers_ignore_the_magic(tmp_path: Path) -> None:
     log = message(0) + message(1, magic=3) + message(2)
     builder = build_index(tmp_path / f"{0:020}.log", log, (0, 10))
     assert (builder.stop, builder.next_offset) == (None, 3)
@@ -302,7 +302,7 @@ def test_wrapper_at_which_an_old_broker_writes_an_entry(tmp_path: Path) -> None:
     assert [entry[0] for entry in slots(builder.index.offset_index())] == [5, 6]
 
 
-def test_transactions_that_were_aborted(tmp_path: Path) -> None:
+def test_aborted_transactions_are_indexed(tmp_path: Path) -> None:
     path = tmp_path / f"{0:020}.log"
     ended = marker(1, base_offset=1, producer_id=7)
     unknown = marker(0, base_offset=2, producer_id=8)
@@ -325,7 +325,7 @@ def test_abort_after_the_end_of_recovery_is_dropped(tmp_path: Path) -> None:
     assert bytes(builder.aborted) == struct.pack(">hqqqq", 0, 7, 0, 1, 2)
 
 
-def test_index_that_does_not_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_oversize_index_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / f"{0:020}.log"
     log = FIRST + SECOND + THIRD
     builder = build_index(path, log, index_size_max_bytes=8)

@@ -45,7 +45,7 @@ class TestSearch:
         st.integers(-5, 305),
         st.integers(1, 20),
     )
-    def test_any_search_is_the_floor_on_a_sound_index(
+    def test_search_of_a_sound_index_returns_the_floor(
         self, keys: list[int], target: int, warm: int
     ) -> None:
         floor = linear_floor(keys, target)
@@ -53,7 +53,7 @@ class TestSearch:
         assert floor_of(keys.__getitem__, len(keys), target, None) == floor
 
     @given(st.lists(st.integers(0, 30), max_size=60), st.integers(-2, 32), st.integers(1, 20))
-    def test_the_brokers_probes_on_an_unsound_index(
+    def test_search_probes_an_unsound_index_as_the_broker(
         self, keys: list[int], target: int, warm: int
     ) -> None:
         found = floor_of(keys.__getitem__, len(keys), target, warm)
@@ -64,7 +64,7 @@ class TestSearch:
         assert floor_slot(index, 50) == 6999
         assert find_offset(index, 50) == OffsetPosition(0, 0)
 
-    def test_forms_differ_on_a_damaged_slot(self) -> None:
+    def test_search_forms_differ_on_a_damaged_slot(self) -> None:
         # The plain search probes slot 1500 first; the other searches slots 0 to 1975 only.
         slots = [(n, n) for n in range(1, 3001)]
         slots[1500] = (1 << 30, 1501)
@@ -72,7 +72,7 @@ class TestSearch:
         assert floor_slot(index, 1600) == 1599
         assert floor_slot(index, 1600, (2, 0)) == 1499
 
-    def test_warm_tail_is_1024_offset_entries_and_682_time_entries(self) -> None:
+    def test_warm_section_has_1024_offset_and_682_time_entries(self) -> None:
         slots = [(n, n) for n in range(1, 2001)]
         for index, warm in (
             (TimeIndex(time_index(slots), 0), 682),
@@ -108,7 +108,7 @@ class TestLookup:
         assert find_offset(OffsetIndex(b"", 7), 100) == OffsetPosition(7, 0)
         assert find_offset(OffsetIndex(bytes(262144), 50), 60) == OffsetPosition(50, 0)
 
-    def test_an_index_on_disk_is_searched_as_one_in_memory(self, tmp_path: Path) -> None:
+    def test_index_on_disk_is_searched_as_in_memory(self, tmp_path: Path) -> None:
         data = offset_index((n, n) for n in range(1, 7001)) + bytes(8 * 9000) + b"abc"
         path = tmp_path / "00000000000000000000.index"
         path.write_bytes(data)

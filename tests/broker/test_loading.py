@@ -158,7 +158,7 @@ FALLING = time_index([(9, 1), (5, 1)])
         (bytes(5), bytes(7), {(0, 10): True, (0, 10, 1): True}),
     ],
 )
-def test_index_that_fails_its_check(
+def test_failing_index_check_rebuilds_the_index(
     partition: Partition, index: bytes, times: bytes | None, brokers: dict[Version, bool]
 ) -> None:
     partition.segment(0, message(0), message(1), index=index, times=times)
@@ -167,7 +167,7 @@ def test_index_that_fails_its_check(
         assert bool(partition.started(CLEAN, broker).rebuilt) == expected, broker
 
 
-def test_index_that_stops_an_old_broker(partition: Partition) -> None:
+def test_wrong_index_stops_an_old_broker(partition: Partition) -> None:
     """Those that were recovered are sound; bytes over at the end of the newest do not count."""
     first, last = (message(0), message(1)), (message(2),)
     for broker in ((0, 8, 1), (0, 8, 2, 2)):
@@ -186,7 +186,7 @@ def test_index_that_stops_an_old_broker(partition: Partition) -> None:
     assert bases(partition.started(CLEAN, (0, 8))) == [0, 2]
 
 
-def test_transaction_index_that_makes_a_start_recover(partition: Partition) -> None:
+def test_wrong_transaction_index_causes_recovery(partition: Partition) -> None:
     partition.segment(0, at(0))
     for content, reason in (
         (struct.pack(">hqqqq", 0, 7, 0, 0, 1), False),
@@ -198,7 +198,7 @@ def test_transaction_index_that_makes_a_start_recover(partition: Partition) -> N
     assert partition.started(CLEAN, (0, 10, 2)).rebuilt == []
 
 
-def test_log_that_ends_below_its_start(partition: Partition) -> None:
+def test_log_end_below_the_log_start_is_handled(partition: Partition) -> None:
     partition.segment(0, at(0, 3))
     partition.segment(3, at(3, 2))
     for broker, start, expected in (
@@ -276,7 +276,7 @@ def test_swapped_segment_until_2_8(partition: Partition) -> None:
 OPEN = data(0, 7, 0, transactional=True)
 
 
-def test_snapshots_and_segments_that_are_replayed(partition: Partition) -> None:
+def test_snapshots_and_segments_are_replayed(partition: Partition) -> None:
     partition.segment(0, OPEN, at(1))
     partition.segment(2, at(2))
     partition.segment(3, at(3), at(4))

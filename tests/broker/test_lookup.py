@@ -60,7 +60,7 @@ def two(tmp_path: Path) -> Path:
 
 
 class TestOffsets:
-    def test_the_first_message_of_a_segment_is_not_indexed(self, two: Path) -> None:
+    def test_first_message_of_a_segment_is_not_indexed(self, two: Path) -> None:
         found = view_of(two).fetch(7)
         assert found is not None
         assert (found.segment, found.index_entry, found.position) == (6, None, 0)
@@ -74,7 +74,7 @@ class TestOffsets:
         assert found.position == found.index_entry.position
         assert view.record_at(found, 5) == (5, T0 + 50)
 
-    def test_a_slot_is_found_by_halving_not_in_order(self, tmp_path: Path) -> None:
+    def test_slot_is_found_by_binary_search(self, tmp_path: Path) -> None:
         one = batch(0, [0])
         log = b"".join(batch(at, [0]) for at in range(600))
         index = offset_index((at, at * len(one)) for at in range(1, 600))
@@ -86,7 +86,7 @@ class TestOffsets:
         assert isinstance(compared, list)
         assert len(compared) <= 11
 
-    def test_the_file_name_is_a_lower_bound_not_the_first_offset(self, tmp_path: Path) -> None:
+    def test_file_name_is_only_a_lower_bound_of_offsets(self, tmp_path: Path) -> None:
         write_segment(tmp_path / "t-0", 100, batch(140, [0, 1]))
         view = view_of(tmp_path / "t-0")
         assert view.log_start == 100
@@ -114,7 +114,7 @@ class TestOffsets:
         assert record_for(view, 30) == 60
 
     @pytest.mark.parametrize("magic", [0, 1])
-    def test_a_wrapper_is_found_by_its_last_inner_offset(self, tmp_path: Path, magic: int) -> None:
+    def test_wrapper_is_found_by_its_last_inner_offset(self, tmp_path: Path, magic: int) -> None:
         relative = 3 if magic == 0 else 0  # offsets inside start again at 0 in magic 1
         inner = [builders.message(at + relative, magic=magic) for at in range(4)]
         first = builders.message(2, magic=magic)
@@ -132,11 +132,11 @@ class TestOffsets:
         assert record_for(view_of(two), 2) == 4
         assert record_for(view_of(two), 0) == 0
 
-    def test_without_an_index_the_answer_is_that_of_a_rebuilt_one(self, two: Path) -> None:
+    def test_lookup_without_an_index_equals_one_with_a_rebuilt_index(self, two: Path) -> None:
         (two / "00000000000000000000.index").unlink()
         assert [record_for(view_of(two), offset) for offset in range(12)] == list(range(12))
 
-    def test_the_search_on_a_damaged_index_is_that_of_the_version(self, tmp_path: Path) -> None:
+    def test_damaged_index_is_searched_as_by_that_version(self, tmp_path: Path) -> None:
         size = len(batch(0, [0]))
         log = b"".join(batch(at, [0]) for at in range(3000))
         slots = [(at, at * size) for at in range(1, 3000)]
@@ -153,7 +153,7 @@ class TestOffsets:
 
 
 class TestTimes:
-    def test_the_answer_is_the_record_itself(self, two: Path) -> None:
+    def test_lookup_by_time_returns_the_record_itself(self, two: Path) -> None:
         view = view_of(two)
         for time, offset in ((0, 0), (1, 1), (25, 3), (30, 3), (31, 4), (61, 7), (110, 11)):
             answer = list_offsets(view, T0 + time)
@@ -173,7 +173,7 @@ class TestTimes:
                 assert step.details["segment"] == base
                 assert f", {verb} the target" in step.text
 
-    def test_a_wrapper_inside_a_wrapper_is_an_error(self, tmp_path: Path) -> None:
+    def test_nested_wrapper_is_an_error(self, tmp_path: Path) -> None:
         nested = builders.wrapper([builders.message(0, timestamp=T0)], 0, timestamp=T0)
         log = builders.wrapper([nested], 0, timestamp=T0)
         write_segment(tmp_path / "t-0", 0, log, b"", times_bytes((0, 0)))
@@ -189,7 +189,7 @@ class TestTimes:
         assert answer.position is not None
         assert (answer.index_entry.offset, answer.offset) == (9, 10)
 
-    def test_the_ends_have_no_time(self, two: Path) -> None:
+    def test_log_ends_have_no_timestamp(self, two: Path) -> None:
         """Requests -1 and -2 answer with an offset alone."""
         (two / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n4 8\n")
         view = view_of(two)
@@ -229,14 +229,14 @@ class TestTimes:
         assert list_offsets(view_of(two), T0 + 95).offset == 10
         assert record_for(view_of(two), 11) == 11
 
-    def test_control_records_count(self, tmp_path: Path) -> None:
+    def test_control_records_are_found_by_time(self, tmp_path: Path) -> None:
         marker = builders.marker(1, base_offset=1, producer_id=7, timestamp=T0 + 5)
         write_segment(tmp_path / "t-0", 0, batch(0, [0]) + marker, b"", times_bytes((5, 1)))
         view = view_of(tmp_path / "t-0")
         assert list_offsets(view, T0 + 3).offset == 1
         assert record_for(view, 1) is None
 
-    def test_magic_0_has_no_times(self, tmp_path: Path) -> None:
+    def test_magic_0_has_no_timestamps(self, tmp_path: Path) -> None:
         log = b"".join(builders.message(at, magic=0) for at in range(3))
         write_segment(tmp_path / "t-0", 0, log, modified_ms=T0)
         answer = list_offsets(view_of(tmp_path / "t-0"), T0 - 1)
@@ -249,13 +249,13 @@ class TestTimes:
         assert list_offsets(view_of(two, broker=(0, 10, 2)), T0).offset == 0
         assert list_offsets(view_of(two), -2).offset == 4
 
-    def test_the_maximum_is_exact_since_3_8(self, tmp_path: Path) -> None:
+    def test_maximum_timestamp_is_exact_since_3_8(self, tmp_path: Path) -> None:
         write_segment(tmp_path / "t-0", 0, batch(0, [5, 90, 7]), b"", times_bytes((90, 2)))
         view = view_of(tmp_path / "t-0")
         assert (list_offsets(view, -3).offset, list_offsets(view, -3).timestamp_ms) == (1, T0 + 90)
         assert list_offsets(view_of(tmp_path / "t-0", broker=(3, 7)), -3).offset == 2
 
-    def test_the_maximum_came_with_the_latest_epoch_until_3_7(self, tmp_path: Path) -> None:
+    def test_maximum_timestamp_has_the_latest_epoch_until_3_7(self, tmp_path: Path) -> None:
         write_segment(tmp_path / "t-0", 0, batch(0, [5, 90, 7]), b"", times_bytes((90, 2)))
         (tmp_path / "t-0/leader-epoch-checkpoint").write_text("0\n2\n0 0\n4 2\n")
         assert list_offsets(view_of(tmp_path / "t-0", broker=(3, 7)), -3).leader_epoch == 4
@@ -266,7 +266,7 @@ class TestTimes:
         write_segment(tmp_path / "t-0", 0, lies, b"", times_bytes((9, 0)))
         assert list_offsets(view_of(tmp_path / "t-0"), -3).offset == -1
 
-    def test_before_0_10_1_there_was_no_lookup_by_record_time(self, two: Path) -> None:
+    def test_brokers_before_0_10_1_ignore_record_timestamps(self, two: Path) -> None:
         with pytest.raises(BrokerError):
             list_offsets(view_of(two, broker=(0, 10, 0)), T0)
 
@@ -293,7 +293,7 @@ class TestVersion0:
             (-2, [0]),
         ],
     )
-    def test_segments_no_newer_than_the_time(
+    def test_lookup_by_file_time_returns_segments_no_newer(
         self, view: PartitionView, target: int, offsets: list[int]
     ) -> None:
         assert list_offsets_v0(view, target, 10, now_ms=9000) == offsets

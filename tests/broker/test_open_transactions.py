@@ -72,7 +72,7 @@ def test_log_before_the_first_open_transaction_is_not_read(tmp_path: Path) -> No
     assert here(path).transactions == ()
 
 
-def test_first_batches_that_were_deleted_are_not_counted(tmp_path: Path) -> None:
+def test_deleted_first_batches_are_not_counted(tmp_path: Path) -> None:
     segments = {0: FIRST, 6: [data(6, 8, 2, transactional=True)]}
     path = write_log(tmp_path, segments, log_start=4)
     snapshot_of(path, 6).write_bytes(snapshot(*AT_SIX))

@@ -318,7 +318,7 @@ def test_every_member_of_an_end() -> None:
     assert states.open == {}
 
 
-def test_transaction_that_follows_another() -> None:
+def test_transactions_may_follow_each_other() -> None:
     states = replay(
         data(0, 7, 0, count=3, transactional=True),
         marker(3, 7, COMMIT, timestamp=50),
@@ -359,7 +359,7 @@ def test_unknown_end_leaves_a_hole(kind: str, joined_from: int) -> None:
         (data(3, 7, 9, epoch=1), None),
     ],
 )
-def test_sequence_that_does_not_follow(
+def test_sequence_gap_is_noticed(
     second: bytes, unjoined: tuple[int, int, bool, bool] | None
 ) -> None:
     found = events(data(0, 7, 0, count=2), second)
@@ -384,7 +384,7 @@ def test_sequence_that_does_not_follow(
         ([data(4, 7, 0), data(6), data(7, 7, 1, epoch=1)], []),
     ],
 )
-def test_first_sequence_that_is_not_zero(log: list[bytes], rows: list[int]) -> None:
+def test_first_sequence_may_be_nonzero(log: list[bytes], rows: list[int]) -> None:
     found = [event for event in events(*log) if isinstance(event, SequenceBreak)]
     assert [(event.row, event.expected, event.is_first) for event in found] == [
         (row, 0, True) for row in rows

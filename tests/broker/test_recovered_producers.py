@@ -170,7 +170,7 @@ REFUSALS: list[tuple[bytes, int, type[Exception], str]] = [
 
 
 @each(("entry", "limit", "error", "words"), REFUSALS)
-def test_entries_that_stop_a_replay(
+def test_invalid_entries_stop_a_replay(
     entry: bytes, limit: int, error: type[Exception], words: str, tmp_path: Path
 ) -> None:
     for run in (recover, replay):
@@ -193,7 +193,7 @@ def test_state_before_a_broken_marker_is_kept(tmp_path: Path) -> None:
     assert (producers.end_offset, producers.states.open) == (2, {})
 
 
-def test_end_of_a_transaction_that_was_not_started(tmp_path: Path) -> None:
+def test_marker_without_a_transaction_is_replayed(tmp_path: Path) -> None:
     for run in (recover, replay):
         producers, raised = run(tmp_path, marker(0, 7, ABORT), marker(1, 8, COMMIT))
         assert (raised, producers.completed) == (None, set())

@@ -84,7 +84,7 @@ def test_where_a_part_begins(
          "the batch at offset 4 fits no segment"),
     ],
 )  # fmt: skip
-def test_segment_that_cannot_be_split(
+def test_unsplittable_segment_is_refused(
     batches: tuple[bytes, ...], words: str | None, tmp_path: Path
 ) -> None:
     segment = segment_of(tmp_path, *batches)
@@ -95,7 +95,7 @@ def test_segment_that_cannot_be_split(
         split(segment)
 
 
-def test_part_with_an_index_that_is_too_small(tmp_path: Path) -> None:
+def test_small_index_of_a_part_is_refused(tmp_path: Path) -> None:
     log = [*map(at, range(4)), at(FAR)]
     assert len(split(segment_of(tmp_path, *log, index_bytes=60))) == 2
     with pytest.raises(RefusalError, match="the time index is full"):

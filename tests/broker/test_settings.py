@@ -57,7 +57,7 @@ def test_segment_size_of_a_topic_has_two_spellings(tmp_path: Path, order: int) -
     assert settings.for_topic("orders").segment_bytes == 7
 
 
-def test_stated_fields_are_those_in_the_file(tmp_path: Path) -> None:
+def test_stated_fields_come_from_the_file(tmp_path: Path) -> None:
     settings = read_given(tmp_path, "log.segment.bytes=7", "log.cleanup.policy=compact")
     assert settings.stated_fields == {"segment_bytes", "cleanup_policy"}
     assert settings.cleanup_policy == "compact"

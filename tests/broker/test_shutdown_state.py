@@ -56,7 +56,7 @@ def test_without_checkpoints(tmp_path: Path) -> None:
     assert stop_for_lookup(log, around, NEW) == Stop(clean=False)
 
 
-def test_checkpoint_that_cannot_be_read(tmp_path: Path) -> None:
+def test_unreadable_checkpoint_is_handled(tmp_path: Path) -> None:
     log, around = make_directory(tmp_path, recovery_point="no checkpoint", log_start="nor this")
     for broker in (NEW, (0, 9)):
         assert stop_of(log, around, broker) == Stop(clean=False)

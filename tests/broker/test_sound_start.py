@@ -91,7 +91,7 @@ def test_steps_back_are_bounded(tmp_path: Path) -> None:
         assert start_of(tmp_path, log, *slots) == start
 
 
-def test_index_that_cannot_be_read(tmp_path: Path) -> None:
+def test_unreadable_index_is_handled(tmp_path: Path) -> None:
     log = tmp_path / f"{0:020}.log"
     log.write_bytes(LOG)
     with Source(str(log)) as source:

@@ -71,7 +71,7 @@ def test_verify_checks_the_records(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("option", ["--entries", "--tail=3", "--visible"])
-def test_options_that_do_not_apply(option: str) -> None:
+def test_inapplicable_options_are_refused(option: str) -> None:
     result = run("dump", option, CLIENTS)
     assert result.exit_code == 1
     assert result.stderr.count("\n") == 1

@@ -85,7 +85,7 @@ def test_nothing_to_compare(left: Path) -> None:
     assert "two directories" in run().stderr
 
 
-def test_spark_options_go_with_spark(left: Path, behind: Path) -> None:
+def test_spark_options_need_spark(left: Path, behind: Path) -> None:
     assert run("--master", "local[2]", left, behind).exit_code == 2
 
 

@@ -204,7 +204,7 @@ def test_internal_error_sets_the_status_despite_fail_on_never(
     assert "internal-error in ledger.txn-0" in result.stdout
 
 
-def test_partition_that_failed_is_not_remembered_as_verified(
+def test_failed_partition_is_not_remembered_as_verified(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     state = tmp_path / "state"
@@ -227,7 +227,7 @@ def test_parquet_directory_keeps_the_parts_of_the_others(
     assert not list((tmp_path / "out").rglob("*ledger.txn*"))
 
 
-def test_swap_file_that_ends_in_zeros_next_to_damage_hides_no_partition(data: Path) -> None:
+def test_zeros_in_a_swap_file_hide_no_partition(data: Path) -> None:
     log = data / "orders.plain-0" / f"{0:020}.log"
     log.with_suffix(".log.swap").write_bytes(log.read_bytes() + bytes(100))
     with log.open("r+b") as file:

@@ -279,7 +279,7 @@ def test_reading_back_ends_at_the_bound(clock: Clock, monkeypatch: pytest.Monkey
     assert [*cluster.records("orders", 3, 2, 2)] == reader.asked == []
 
 
-def test_reading_back_that_fails_is_an_error(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_read_back_is_an_error(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster, reader = reading(clock, monkeypatch, [])
     for last, told, seconds in (
         ([broken(KafkaError.TOPIC_AUTHORIZATION_FAILED)], "it is so", 200.2),

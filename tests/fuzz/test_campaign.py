@@ -47,7 +47,7 @@ def test_random_damage() -> None:
     run("random", range(_COUNT))
 
 
-def test_inputs_that_once_broke_us() -> None:
+def test_former_failures_are_survived() -> None:
     # Bombs are held to the compiled kernel's speed and memory.
     everything = cases.regression_cases()
     run("regressions", [at.number for at in everything if not (_PURE and "bomb" in at.family)])

@@ -201,7 +201,7 @@ def test_walk_any_magic_over_a_v0_message(kernel: ModuleType, magic: int) -> Non
         assert unchecked.layout(0) == 2
 
 
-def test_walk_batch_too_small_shows_what_is_inside(kernel: ModuleType) -> None:
+def test_walk_shows_the_fields_of_a_batch_too_small(kernel: ModuleType) -> None:
     whole = batch(base_offset=3, leader_epoch=4, base_timestamp=6, max_timestamp=7, producer_id=8)
     for size, delta, base_ms, max_ms, producer in (
         (26, False, -1, -1, -1),

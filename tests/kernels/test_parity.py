@@ -129,7 +129,7 @@ def compare_inside(
 
 
 @pytest.mark.fuzz
-def test_twins_agree_on_files() -> None:
+def test_kernels_agree_on_files() -> None:
     seen: Counter[int] = Counter()
     for seed in range(SEED, SEED + COUNT):
         rng = random.Random(seed)
@@ -148,7 +148,7 @@ def numbers(rng: random.Random, count: int) -> list[int]:
 
 
 @pytest.mark.fuzz
-def test_twins_agree_on_files_of_07() -> None:
+def test_kernels_agree_on_files_of_0_7() -> None:
     framed = 0
     for seed in range(SEED, SEED + COUNT):
         rng = random.Random(seed)
@@ -175,7 +175,7 @@ def test_twins_agree_on_files_of_07() -> None:
 
 
 @pytest.mark.fuzz
-def test_twins_agree_on_nonsense_columns() -> None:
+def test_kernels_agree_on_nonsense_columns() -> None:
     """Columns can come from anywhere; neither twin may touch what is not there."""
     rng = random.Random(SEED)
     data = builders.batch([one_record(rng, delta) for delta in range(30)])

@@ -129,7 +129,7 @@ class TestEntries:
     def size(self, kernel: ModuleType) -> int:
         return self.batches(kernel).size_bytes(0)
 
-    def test_entries_of_every_era_hold(self, kernel: ModuleType) -> None:
+    def test_entries_of_every_era_are_proved(self, kernel: ModuleType) -> None:
         size = self.size(kernel)
         for pairs in (
             [(5, size), (11, 3 * size)],  # last offset of the batch
@@ -166,7 +166,7 @@ class TestEntries:
         assert self.proved(kernel, pairs, [(1002, 11)])[0] == [(c.STARTS_LATE, 0, 3)]
         assert self.proved(kernel, [], [(1002, 11)])[0] == [(c.OTHER_TIME, 0, 3)]
 
-    def test_times_at_v0_messages_are_not_judged(self, kernel: ModuleType) -> None:
+    def test_timestamps_of_v0_messages_are_not_judged(self, kernel: ModuleType) -> None:
         state = entries_state()
         batches = walked(kernel, builders.message(0, magic=0), builders.message(1, magic=0))
         assert (
@@ -223,7 +223,7 @@ def random_log(draw: random.Random, kernel: ModuleType) -> Columns:
     return walked(kernel, *parts)
 
 
-def test_twins_agree_on_entries() -> None:
+def test_kernels_agree_on_entries() -> None:
     fast = pytest.importorskip("kdump.kernels._fast", reason="the compiled kernel is not built")
     seen: set[int] = set()
     for number in range(ROUNDS):
@@ -275,7 +275,7 @@ def random_records(draw: random.Random, batches: RecordBatches) -> Columns:
     return DecodedRecords.from_rows(c.RECORD_WIDTH, rows)
 
 
-def test_twins_agree_on_records() -> None:
+def test_kernels_agree_on_records() -> None:
     fast = pytest.importorskip("kdump.kernels._fast", reason="the compiled kernel is not built")
     seen: set[int] = set()
     for number in range(ROUNDS):
@@ -332,7 +332,7 @@ def test_unsound_records_are_not_proved(kernel: ModuleType) -> None:
     assert found == [(c.OFFSET_ORDER, 0, 2), (c.MAX_TIMESTAMP, 1, 4), (c.OFFSET_OUTSIDE, 2, 4)]
 
 
-def test_twins_follow_producers_the_same_way() -> None:
+def test_kernels_follow_producers_the_same_way() -> None:
     fast = pytest.importorskip("kdump.kernels._fast", reason="the compiled kernel is not built")
     stopped_at = set()
     for number in range(ROUNDS):

@@ -81,7 +81,7 @@ def test_decode_run_accepts_plain_batches(kernel: ModuleType) -> None:
         message(1, magic=1, layout=0, key=None, value=b"1234567"),
     ],
 )
-def test_decode_run_stops_at_what_is_not_plain(kernel: ModuleType, other: bytes) -> None:
+def test_decode_run_stops_at_compressed_batches(kernel: ModuleType, other: bytes) -> None:
     first = batch()
     data = first + other + batch(base_offset=2)
     batches = walk(kernel, data)
@@ -455,7 +455,7 @@ def test_comparison_ends_at_falling_offsets(kernel: ModuleType) -> None:
 
 
 @each("seed", range(200))
-def test_twins_agree_on_records_of_mismatched_columns(seed: int) -> None:
+def test_kernels_agree_on_records_of_mismatched_columns(seed: int) -> None:
     fast = pytest.importorskip("kdump.kernels._fast", reason="the compiled kernel is not built")
     draw = random.Random(seed)
     data, records = decoded(_pure, *(one(delta) for delta in range(6)))

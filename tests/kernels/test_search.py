@@ -28,7 +28,7 @@ def test_resync_finds_the_next_valid_entry(kernel: ModuleType) -> None:
             assert kernel.resync(data, len(junk) + 1, len(data), 0, 49, 51, MANY)[0] == -1
 
 
-def test_resync_leaves_sums_to_the_caller(kernel: ModuleType) -> None:
+def test_resync_leaves_checksums_to_the_caller(kernel: ModuleType) -> None:
     """Of entries that cover much, and of those whose end is not at hand; right or wrong."""
     for good in (batch(base_offset=50), message(50)):
         start = 16 if good[16] < 2 else 21

@@ -96,7 +96,7 @@ def test_entries_are_sorted_and_merged() -> None:
     assert seen
 
 
-def test_held_bytes_last_until_copied() -> None:
+def test_memory_views_last_until_copied() -> None:
     """An entry that no window goes on from comes back as it was, and not from freed memory."""
     program = """
 from array import array

@@ -252,7 +252,7 @@ def test_format_long_values_in_pieces(kernel: ModuleType, unit: bytes, mode: int
         assert row["value"] == value.decode("utf-8", "replace")
 
 
-def test_format_pieces_are_not_touched_again(kernel: ModuleType) -> None:
+def test_written_pieces_are_not_modified(kernel: ModuleType) -> None:
     data = batch([record(i, value=b"%06d" % i * 40) for i in range(5000)])
     batches, records = decode(kernel, data)
     pieces: list[bytes] = []
@@ -476,7 +476,7 @@ def test_markers_in_csv_and_as_the_dump_tool_has_them(kernel: ModuleType) -> Non
     assert plain.endswith(" headerKeys: [] key: k payload: v")
 
 
-def test_marks_of_messages_inside_a_wrapper(kernel: ModuleType) -> None:
+def test_inner_messages_are_marked(kernel: ModuleType) -> None:
     """A wrong checksum of its own, another codec inside, both, and neither."""
     inner = message(0, b"a", b"") + message(1, b"b", b"", crc=7) + message(2, b"c", b"", crc=7)
     inner += message(3, b"d", b"")

@@ -115,7 +115,7 @@ def keys_counted(kernel: ModuleType, log: bytes, most: int, longest: int) -> Any
 
 @each("seed", range(60))
 @each(("most", "longest"), [(100, 100), (2, 100), (100, 10)])
-def test_twins_agree_on_keys(seed: int, most: int, longest: int) -> None:
+def test_kernels_agree_on_keys(seed: int, most: int, longest: int) -> None:
     log = log_of(random.Random(seed))
     told = [keys_counted(kernel, log, most, longest) for kernel in TWINS]
     assert all(one == told[0] for one in told)

@@ -66,7 +66,7 @@ def test_rules_name_releases_and_sources(code: str) -> None:
     assert set(found[1].split(", ")) <= EVIDENCE
 
 
-def test_rules_that_rules_name_are_defined() -> None:
+def test_rules_cite_defined_rules() -> None:
     for page in PAGES.glob("*.md"):
         named = {code for code, _ in codes_in(page.read_text("utf-8"))}
         assert named <= set(RULES), page.name

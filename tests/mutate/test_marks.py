@@ -32,7 +32,7 @@ def forked():
 '''
 
 
-def test_blocks_that_ran_are_marked(tmp_path: Path) -> None:
+def test_executed_blocks_are_marked(tmp_path: Path) -> None:
     module = tmp_path / "kdump" / "__init__.py"
     module.parent.mkdir()
     module.write_text(_MODULE)

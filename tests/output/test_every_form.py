@@ -136,7 +136,7 @@ def test_markdown_has_a_line_for_each_row(words: str, sample: str, behind: str) 
         assert tables or text
 
 
-def test_what_markdown_would_interpret_is_escaped() -> None:
+def test_markdown_syntax_is_escaped() -> None:
     from kdump.output.markdown import Markdown
 
     written: list[bytes] = []

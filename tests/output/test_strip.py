@@ -5,7 +5,7 @@ import random
 from kdump.output.strip import HAS, NONE, SOME, Extent, strip_lines
 
 
-def test_ends_holes_and_marks() -> None:
+def test_strip_shows_ends_holes_and_marks() -> None:
     extents = [Extent("A", 0, 100), Extent("B", 20, 90, [(40, 59)], [(70, 70)]), Extent("C", 0, 0)]
     assert [*strip_lines(extents, 13, high_watermark=95)] == [
         "A  ██████████",

@@ -138,7 +138,7 @@ def stays(served_from: int | None, skipped: int) -> dict[str, object]:
         ([stays(None, 9)] * 3, "14 and receive nothing after it (and at 2 more places)"),
     ],
 )
-def test_damage_that_remains_after_a_start_is_reported(
+def test_damage_remaining_after_a_start_is_reported(
     unserved: list[dict[str, object]], words: str
 ) -> None:
     (line,) = lines(row(3, "recover", unserved=unserved), width=200)
@@ -150,7 +150,7 @@ def test_damage_that_remains_after_a_start_is_reported(
     ("lost", "words"),
     [(3, "3 records lost in 1 partition."), (0, "1 partition renamed to -stray.")],
 )
-def test_partitions_that_lose_without_a_count_are_set_aside(lost: int, words: str) -> None:
+def test_partitions_with_an_unknown_loss_are_listed_apart(lost: int, words: str) -> None:
     forecast = {
         "segments_to_read": 0,
         "bytes_to_read": 0,

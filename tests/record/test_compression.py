@@ -129,7 +129,7 @@ def test_truncation_at_every_byte_is_survived(name: str) -> None:
 
 # A raw block comes out whole or not at all; linked blocks are refused by brokers anyway (F33).
 @each("name", sorted(STREAMS.keys() - {"raw snappy", "lz4 linked"}))
-def test_output_before_a_cut_is_kept(name: str) -> None:
+def test_output_before_a_truncation_is_kept(name: str) -> None:
     codec, pack = STREAMS[name]
     packed = pack(NOISE * 4)
     plain = unpacked(codec, packed[:-9])

@@ -252,7 +252,7 @@ def test_any_number_of_claims_hides_no_sound_entry(tmp_path: Path) -> None:
     assert [(gap.reason, gap.to_end) for gap in gaps] == [("crc-mismatch", False)]
 
 
-def test_offsets_beyond_what_a_segment_can_name_count_where_no_others_follow(
+def test_offsets_out_of_range_count_if_no_others_follow(
     tmp_path: Path,
 ) -> None:
     """Brokers before 1.1 wrote such segments, and a file may be named wrongly."""

@@ -227,7 +227,7 @@ def test_endless_candidates_cost_bounded_time(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("behind", [b"", b"x" * BLOCK_BYTES])
-def test_file_that_shrinks_under_a_walk(
+def test_file_may_shrink_during_a_walk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, behind: bytes
 ) -> None:
     """What is no longer there ends the walk, or the search for what follows damage."""

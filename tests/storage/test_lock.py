@@ -20,7 +20,7 @@ def held(tmp_path: Path) -> Iterator[Path]:
         yield tmp_path
 
 
-def test_held_lock(held: Path) -> None:
+def test_held_lock_is_found(held: Path) -> None:
     assert lock.is_held(str(held)) is True
 
 

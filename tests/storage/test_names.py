@@ -182,7 +182,7 @@ def test_illegal_topics_are_marked(topic: str) -> None:
 
 
 @each("name", ["x.log", "x.index.swap", "x.snapshot.cleaned", f"{2**63}.log"])
-def test_files_that_stop_a_start_are_recognized(name: str) -> None:
+def test_files_preventing_a_start_are_recognized(name: str) -> None:
     assert names.stops_start(name)
 
 

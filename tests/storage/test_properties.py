@@ -176,7 +176,7 @@ def test_partition_metadata_is_read_as_by_brokers() -> None:
     assert found.problems == []
 
 
-def test_clean_shutdown_mark() -> None:
+def test_clean_shutdown_file_is_read() -> None:
     assert properties.parse_clean_shutdown(b"") == properties.Properties({}, [])
     found = properties.parse_clean_shutdown(b'{"version":0,"brokerEpoch":745}')
     assert (found.values, found.problems) == ({"version": "0", "brokerEpoch": "745"}, [])

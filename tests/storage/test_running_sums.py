@@ -61,7 +61,7 @@ def test_any_range_has_its_checksum(
             assert sums.of(start, end, CRC32C) == builders.crc32c(DATA[start:end])
 
 
-def test_sum_continues_from_another(path: Path) -> None:
+def test_checksum_continues_from_another(path: Path) -> None:
     with Source(path) as source:
         first = sum_of(source, running_sums.kernels.crc32, 0, 1000)
         assert sum_of(source, running_sums.kernels.crc32, 1000, SIZE, first) == builders.crc32(DATA)

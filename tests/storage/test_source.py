@@ -111,7 +111,7 @@ def test_unreadable_pages_are_zeros_with_their_ranges(path: Path) -> None:
         assert not source.shrank
 
 
-def test_unreadable_bytes_are_zeros_in_a_buffer_that_was_used_before(path: Path) -> None:
+def test_unreadable_bytes_are_zeros_in_a_reused_buffer(path: Path) -> None:
     path.write_bytes(pages(3))
     buffer = bytearray(b"x" * 4 * PAGE)
     with BadPages(path) as source:
@@ -139,7 +139,7 @@ def test_unreadable_piece_of_a_page(path: Path) -> None:
         assert source.unreadable == [(4000, 4096)]
 
 
-def test_unreadable_ranges_that_do_not_touch_stay_apart(path: Path) -> None:
+def test_separate_unreadable_ranges_stay_separate(path: Path) -> None:
     path.write_bytes(pages(9))
     with BadPages(path) as source:
         source.bad = frozenset(range(9))

@@ -10,7 +10,7 @@ ID = "rraOOnGkTwyqNubAoHVjnQ"
 
 
 @pytest.mark.parametrize("name", ["leader_epoch_checkpoint", "leader-epoch-checkpoint"])
-def test_epochs_are_those_of_the_last_segment(tmp_path: Path, name: str) -> None:
+def test_epochs_come_from_the_last_segment(tmp_path: Path, name: str) -> None:
     """LocalTieredStorage spells the file with underscores, Aiven's plugin as a broker does."""
     folder = tmp_path / f"orders-0-{ID}"
     folder.mkdir()

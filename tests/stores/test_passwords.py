@@ -108,7 +108,7 @@ def test_single_token_before_the_host_is_kept_for_the_store() -> None:
     assert str(PathError(uri, "no answer")) == f"{plain}: no answer"
 
 
-def test_files_that_differ_in_a_secret_stay_separate() -> None:
+def test_files_with_different_secrets_stay_separate() -> None:
     one, two = (f"https://host/log?key={name}" for name in ("a.log", "b.log"))
     plain = [passwords.without_password(uri) for uri in (one, two, one, two)]
     assert plain == ["https://host/log?key=***", "https://host/log?key=***2"] * 2

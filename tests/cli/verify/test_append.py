@@ -63,7 +63,7 @@ def test_batches_are_stored_with_the_next_offsets(tmp_path: Path) -> None:
     assert [step["step"] for step in row["steps"]] == ["topic", "log", "look", "offsets"]
 
 
-def test_several_wrappers_are_packed_into_one_that_may_be_too_large() -> None:
+def test_several_wrappers_become_one_of_limited_size() -> None:
     """KAFKA-1718; from 2.4 on several are refused, from 4.0 on messages are."""
     old = "--broker-version", "0.10.2"
     largest = max(len(wrappers(n + 1)) - len(wrappers(n)) for n in range(3))

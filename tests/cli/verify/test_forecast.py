@@ -59,7 +59,7 @@ def test_predicted_loss_fails_and_is_summed_up(data: Path) -> None:
     assert "2 records lost in 1 partition." in text
 
 
-def test_table_keeps_the_finding_of_a_partition_that_stops_the_start(data: Path) -> None:
+def test_table_keeps_findings_that_stop_the_start(data: Path) -> None:
     (data / ".kafka_cleanshutdown").touch()
     log = data / "orders-1" / f"{20:020}.log"
     content = bytearray(log.read_bytes())

@@ -28,7 +28,7 @@ def test_malformed_checkpoint_is_reported(data: DataDirectory, name: str, text: 
     )
 
 
-def test_checkpoint_that_is_not_a_file(data: DataDirectory) -> None:
+def test_checkpoint_must_be_a_file(data: DataDirectory) -> None:
     path = data.path / "cleaner-offset-checkpoint"
     path.unlink()
     path.symlink_to(data.path / "orders-0")
@@ -87,7 +87,7 @@ def test_checkpoint_proves_nothing_after_an_unclean_stop(data: DataDirectory, na
     assert (told.code, told.severity.value, told.actual) == ("checkpoint-beyond-end", "note", 25)
 
 
-def test_clean_stop_mark_removed_since_listing(data: DataDirectory) -> None:
+def test_clean_shutdown_file_may_vanish_after_the_listing(data: DataDirectory) -> None:
     listed = LogDir.open(str(data.path))
     assert was_stopped_cleanly(listed)
     unclean(data)

@@ -105,7 +105,7 @@ def test_zeros_at_the_end_are_reserved_only_in_an_active_segment(sound: Path) ->
     assert found.next_offset == ACTIVE
 
 
-def test_starting_broker_removes_its_clean_stop_mark(sound: Path) -> None:
+def test_starting_broker_removes_its_clean_shutdown_file(sound: Path) -> None:
     write(sound, ACTIVE, "log", read(sound, ACTIVE, "log") + bytes(5000))
     mark = sound.parent / ".kafka_cleanshutdown"
     mark.write_bytes(b"")

@@ -197,7 +197,7 @@ def test_snapshot_with_a_different_open_transaction(sound: Path, first: int) -> 
 
 
 @each(("first", "differs"), [(0, False), (5, False), (6, True), (7, False)])
-def test_snapshot_of_a_transaction_that_may_have_begun_in_deleted_segments(
+def test_snapshot_transaction_may_start_in_deleted_segments(
     tmp_path: Path, first: int, differs: bool
 ) -> None:
     batches = [data(6, 9, 0), data(7, 8, 2, transactional=True), data(8, 9, 1)]
@@ -231,7 +231,7 @@ def test_producer_without_batches_is_reported(sound: Path) -> None:
     assert only(sound).code == "snapshot-differs"
 
 
-def test_producer_that_wrote_to_deleted_segments(tmp_path: Path) -> None:
+def test_producer_may_be_in_deleted_segments(tmp_path: Path) -> None:
     path = write_log(tmp_path, {6: SECOND[1:]})
     old = (5, 0, 3, 4, 0, TIME, NONE, NONE)
     at_ten = ((7, 0, 2, 7, 0, TIME, 0, NONE), old, AT_TEN[2])
@@ -242,7 +242,7 @@ def test_producer_that_wrote_to_deleted_segments(tmp_path: Path) -> None:
     assert codes(path) == ["snapshot-differs"]
 
 
-def test_compacted_log_may_lack_what_the_snapshot_has(sound: Path) -> None:
+def test_compacted_log_may_lack_entries_of_the_snapshot(sound: Path) -> None:
     log_of(sound, 0).write_bytes(b"".join((*FIRST[:2], *FIRST[4:])))
     (sound / f"{0:020}.txnindex").unlink()
     changed = ((7, 0, 3, 3, 0, TIME, 0, NONE), *AT_SIX[1:])
@@ -288,7 +288,7 @@ def test_timestamps_and_coordinator_epochs_are_not_compared(sound: Path) -> None
         (lambda data: damage.put(data, 0, b"\0\2"), "snapshot-version"),
     ],
 )
-def test_snapshot_that_brokers_reject(sound: Path, change: object, code: str) -> None:
+def test_rejected_snapshot_is_reported(sound: Path, change: object, code: str) -> None:
     path = snapshot_of(sound, 6)
     path.write_bytes(change(path.read_bytes()))  # type: ignore[operator]
     found = only(sound)

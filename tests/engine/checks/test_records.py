@@ -60,7 +60,7 @@ class TestV2:
         }
         return builders.batch(records, **{**given, **members})  # type: ignore[arg-type]
 
-    def test_offset_outside_its_batch(self, tmp_path: Path, compress: object) -> None:
+    def test_offset_outside_its_batch_is_reported(self, tmp_path: Path, compress: object) -> None:
         records = [builders.record(0), builders.record(1), builders.record(9)]
         found = deep(tmp_path, self.one(compress, records, last_offset_delta=2))
         assert (found.code, found.offset) == ("record-offset", 15)
@@ -78,12 +78,12 @@ class TestV2:
             assert found.code == "record-offset"
             assert len(found.consequences) == told
 
-    def test_offset_below_its_batch(self, tmp_path: Path, compress: object) -> None:
+    def test_offset_below_its_batch_is_reported(self, tmp_path: Path, compress: object) -> None:
         found = deep(tmp_path, self.one(compress, [builders.record(-1), builders.record(1)]))
         assert (found.code, found.offset) == ("record-offset", 5)
 
     @pytest.mark.parametrize("deltas", [(0, 2, 1), (0, 4, 1, 3, 2)])
-    def test_offsets_that_do_not_rise_are_one_finding(
+    def test_falling_offsets_have_one_finding(
         self, tmp_path: Path, compress: object, deltas: tuple[int, ...]
     ) -> None:
         records = [builders.record(delta) for delta in deltas]
@@ -91,7 +91,7 @@ class TestV2:
         assert (found.code, found.offset) == ("record-offset", 7)
         assert found.message == "Record offset 7 is not above that of the record before it."
 
-    def test_gaps_inside_as_compaction_leaves_them(self, tmp_path: Path, compress: object) -> None:
+    def test_gaps_left_by_compaction_are_sound(self, tmp_path: Path, compress: object) -> None:
         records = [builders.record(2), builders.record(5)]
         directory, _, _ = written(tmp_path, self.one(compress, records, last_offset_delta=9))
         assert run_checks(directory, deep=True) == ()
@@ -104,25 +104,25 @@ class TestV2:
         assert found.code == "batch-max-timestamp"
         assert (found.expected, found.actual) == (START_MS + 65, START_MS + 65 + off)
 
-    def test_append_time_is_the_headers(self, tmp_path: Path, compress: object) -> None:
+    def test_append_time_comes_from_the_header(self, tmp_path: Path, compress: object) -> None:
         attributes = builders.LOG_APPEND_TIME | (0 if compress is None else builders.GZIP)
         one = self.one(
             compress, [builders.record(0)], attributes=attributes, max_timestamp=START_MS + 99
         )
         assert run_checks(written(tmp_path, one)[0], deep=True) == ()
 
-    def test_records_that_cannot_be_decoded(self, tmp_path: Path, compress: object) -> None:
+    def test_undecodable_records_are_reported(self, tmp_path: Path, compress: object) -> None:
         records = [builders.record(0), builders.record(1, length=900)]
         found = deep(tmp_path, self.one(compress, records))
         assert (found.code, found.actual) == ("records-undecodable", "record-cut-short")
         assert "after 1 records" in found.message
 
-    def test_more_records_than_the_header_counts(self, tmp_path: Path, compress: object) -> None:
+    def test_surplus_records_are_reported(self, tmp_path: Path, compress: object) -> None:
         records = [builders.record(0), builders.record(1), builders.record(2)]
         found = deep(tmp_path, self.one(compress, records, records_count=2, last_offset_delta=2))
         assert (found.code, found.actual) == ("records-undecodable", "records-remaining")
 
-    def test_null_keys_are_a_note_if_the_policy_is_known(
+    def test_null_keys_in_a_compacted_topic_are_a_note(
         self, tmp_path: Path, compress: object
     ) -> None:
         directory, _, _ = written(tmp_path, self.one(compress, [builders.record(key=None)]))
@@ -188,7 +188,7 @@ def test_v0_wrapper_that_hides_its_last_messages_is_reported(tmp_path: Path) -> 
     )
 
 
-def test_wrapper_that_repeats_its_predecessor(tmp_path: Path) -> None:
+def test_wrapper_repeating_its_predecessor_is_reported(tmp_path: Path) -> None:
     found = deep(tmp_path, builders.wrapper(inner([0, 1, 2]), 7, timestamp=START_MS + 60))
     assert (found.code, found.expected, found.actual) == ("wrapper-offset", 6, 5)
 

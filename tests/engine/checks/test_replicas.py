@@ -228,7 +228,7 @@ def test_damaged_snapshot_has_no_advice_for_consumers(cluster: Cluster) -> None:
     assert "Remove it before a start" in result.stdout
 
 
-def test_metadata_log_that_starts_after_its_snapshots(cluster: Cluster) -> None:
+def test_metadata_log_may_start_after_its_snapshots(cluster: Cluster) -> None:
     cluster.write()
     directory = cluster.data.path / "__cluster_metadata-0"
     for path in directory.glob("0*"):

@@ -117,7 +117,7 @@ def test_next_batches_may_be_one_append(
         (0, ("orders", 0, 0), ["unexplained", "unexplained"]),
     ],
 )
-def test_segments_below_where_a_cleaner_came(
+def test_segments_below_the_cleaner_offset_are_exempt(
     tmp_path: Path, partition: int, cleaned: tuple[str, int, int], rules: list[str]
 ) -> None:
     directory = DataDirectory(tmp_path / "data")

@@ -289,7 +289,7 @@ def test_empty_batches_left_by_compaction_need_no_entry(tmp_path: Path) -> None:
     assert codes(write_log(tmp_path, {0: [empty, marker(1, 7, ABORT), data(2)]})) == []
 
 
-def test_follower_that_appended_many_batches_at_once(tmp_path: Path) -> None:
+def test_follower_may_append_many_batches_at_once(tmp_path: Path) -> None:
     """A later transaction of the same append is open already when the index is written."""
     batches = [
         data(0, 7, 0, transactional=True),
@@ -345,7 +345,7 @@ def test_many_entries_without_markers_have_one_finding(sound: Path) -> None:
 
 
 @pytest.mark.parametrize("left_out", [(0,), (6,), (0, 6)])
-def test_segments_that_are_not_read(sound: Path, left_out: tuple[int, ...]) -> None:
+def test_unread_segments_are_skipped(sound: Path, left_out: tuple[int, ...]) -> None:
     """What began in them is not known, but for what the snapshot behind them says."""
     assert run_checks(sound, left_out=left_out) == []
     snapshot_of(sound, 6).unlink()

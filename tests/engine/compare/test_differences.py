@@ -59,7 +59,7 @@ def test_different_producer_is_reported(tmp_path: Path) -> None:
     assert found.differences[0]["fields"] == ["producer_id", "sequence"]
 
 
-def test_side_cut_inside_a_batch(tmp_path: Path) -> None:
+def test_side_truncated_inside_a_batch_is_reported(tmp_path: Path) -> None:
     found = pair(tmp_path, LOG, [*LOG[:-2], LOG[-2].data()[:80]])
     assert found.spans == [("truncated", 90, 99, 10)]
     (told,) = found.differences
@@ -77,7 +77,9 @@ def test_side_cut_inside_a_batch(tmp_path: Path) -> None:
         ("/00000000000000000100.snapshot", "", "its producer snapshot is 100"),
     ],
 )
-def test_side_cut_between_batches(tmp_path: Path, file: str, text: str, reason: str) -> None:
+def test_side_truncated_between_batches_is_reported(
+    tmp_path: Path, file: str, text: str, reason: str
+) -> None:
     """Nothing in the log tells it from a follower that lags; what is written beside it does."""
     right = replica(tmp_path, "right", LOG[:-2], files={file: text})
     found = compare_directories(replica(tmp_path, "left", LOG), right)
@@ -119,7 +121,7 @@ def test_garbage_on_both_sides_is_reported(tmp_path: Path, at: int) -> None:
     assert [each["sound"] for each in found.one["replicas"]] == [False, False]
 
 
-def test_damage_that_overlaps_in_part(tmp_path: Path) -> None:
+def test_partially_overlapping_damage_is_reported(tmp_path: Path) -> None:
     one = [*LOG[:8], *(damage.flip(each.data(), 90) for each in LOG[8:10]), *LOG[10:]]
     other = [*LOG[:9], *(damage.flip(each.data(), 90) for each in LOG[9:11]), *LOG[11:]]
     found = pair(tmp_path, one, other)

@@ -297,7 +297,7 @@ def test_any_start_order_without_risk() -> None:
     assert (order.fields()["steps"], order.fields()["partitions_equal"]) == ([], 1)
 
 
-def test_brokers_that_are_voters_start_with_a_majority() -> None:
+def test_voting_brokers_start_with_a_majority() -> None:
     order = StartOrder((1, 2, 3))
     order.add(election(0, "2", {"1": 8, "2": 0, "3": 4}))
     fields: Json = order.fields()

@@ -169,7 +169,7 @@ def test_batches_lost_twice_with_repeated_keys(tmp_path: Path) -> None:
     assert found.one["records_differing"] == {"missing": 10}
 
 
-def test_batches_lost_twice_from_a_log_that_repeats_its_keys(tmp_path: Path) -> None:
+def test_repeated_loss_from_a_log_with_repeated_keys_is_reported(tmp_path: Path) -> None:
     """All their keys come again; but so do those of what is left, which no cleaner went over."""
     log = users()
     found = pair(tmp_path, log, [*log[:4], *log[5:9], *log[10:]])

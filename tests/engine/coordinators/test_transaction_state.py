@@ -78,7 +78,7 @@ def test_transaction_without_a_coordinator_hangs(predict: bool, tmp_path: Path) 
     assert "--topic orders --partition 7 --start-offset 0" in str(told.message)
 
 
-def test_producer_that_no_id_has(tmp_path: Path) -> None:
+def test_producer_may_have_no_transactional_id(tmp_path: Path) -> None:
     write_open(tmp_path)
     states(tmp_path, "Empty", producer=8)
     (told,) = run_verify(tmp_path)

@@ -354,7 +354,7 @@ def test_ranges_select_headers(partition: Path) -> None:
         assert shown == [row["position"] for row in expected]
 
 
-def test_header_times_where_the_field_holds_no_time(tmp_path: Path) -> None:
+def test_headers_without_a_timestamp_match_no_time(tmp_path: Path) -> None:
     """A delete horizon in the place of the base timestamp excludes nothing."""
     path = tmp_path / "t-0"
     path.mkdir()
@@ -532,7 +532,7 @@ LARGE = random.Random(1).randbytes(70_000)
 
 @each(("value", "count"), [(SMALL, 5), (LARGE, 3)], ids=["small", "large"])
 @each("ask", [dump, kafka_dump])
-def test_one_decompressed_batch_is_held_at_a_time(
+def test_one_decompressed_batch_is_kept_at_a_time(
     tmp_path: Path, ask: object, value: bytes, count: int
 ) -> None:
     """A chunk's text goes when the next item is asked for, though the chunk is still held."""

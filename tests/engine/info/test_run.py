@@ -126,7 +126,7 @@ def test_two_clusters_are_reported(copy: Path) -> None:
     assert any("2 clusters" in text for text in hints(copy, SAMPLES / "clean/2.8.2"))
 
 
-def test_directories_that_are_not_data_directories(tmp_path: Path) -> None:
+def test_other_directories_are_described(tmp_path: Path) -> None:
     (tmp_path / "zk/version-2").mkdir(parents=True)
     (tmp_path / "zk/version-2/log.1").touch()
     (tmp_path / "panda/redpanda/controller").mkdir(parents=True)

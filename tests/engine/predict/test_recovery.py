@@ -163,7 +163,7 @@ def test_message_too_small_for_its_header_has_its_offset(directory: Directory) -
     assert (row["outcome"], row["log_end_after"]) == ("clean", 6)
 
 
-def test_index_entry_that_falls_empties_the_segment(directory: Directory) -> None:
+def test_falling_index_entry_empties_the_segment(directory: Directory) -> None:
     directory.segment(0, batch_of(0, 3), batch_of(3, 3), batch_of(3, 3))
     row = directory.predict()
     assert (row["outcome"], row["truncate_position"], row["log_end_after"]) == ("empty", 0, 0)
@@ -172,7 +172,7 @@ def test_index_entry_that_falls_empties_the_segment(directory: Directory) -> Non
     assert (sparse["outcome"], sparse["log_end_after"]) == ("recover", 6)  # goes unnoticed
 
 
-def test_index_entry_that_falls_at_load_stops_the_broker(directory: Directory) -> None:
+def test_falling_index_entry_at_load_stops_the_broker(directory: Directory) -> None:
     directory.segment(0, batch_of(0, 3), batch_of(3, 3), batch_of(3, 3), index=None)
     directory.clean()
     assert directory.predict()["outcome"] == "refuses-to-start"
@@ -229,7 +229,7 @@ def test_plain_batch_in_a_transaction_stops_the_broker(directory: Directory) -> 
     assert "InvalidTxnStateException" in row["reason"]
 
 
-def test_abort_that_is_not_later_stops_the_broker(directory: Directory) -> None:
+def test_abort_out_of_order_stops_the_broker(directory: Directory) -> None:
     data = batch_of(0, attributes=TRANSACTIONAL, producer_id=7, producer_epoch=0, base_sequence=0)
     end = marker(0, base_offset=1, producer_id=7)
     directory.segment(0, data, end, data, end)
@@ -332,7 +332,7 @@ def test_index_entry_at_a_broken_tail_in_old_brokers(
 
 
 @pytest.mark.parametrize("broker", [(0, 8, 2), (0, 9), (0, 10, 1)])
-def test_nothing_but_a_torn_entry_in_old_brokers(
+def test_old_brokers_delete_a_single_torn_entry(
     directory: Directory, broker: tuple[int, ...]
 ) -> None:
     directory.segment(3, TORN)
@@ -341,7 +341,7 @@ def test_nothing_but_a_torn_entry_in_old_brokers(
     assert directory.predict(broker)["log_end_after"] == 3
 
 
-def test_missing_index_that_the_constructor_makes(directory: Directory) -> None:
+def test_constructor_creates_a_missing_index(directory: Directory) -> None:
     directory.segment(0, message(0), message(1), index=None)
     directory.segment(2, message(2))
     directory.checkpoint("recovery-point", 2)
@@ -394,7 +394,7 @@ def test_missing_partition_metadata(directory: Directory) -> None:
     assert directory.predict((3, 6))["outcome"] == "recover"
 
 
-def test_partition_that_no_checkpoint_names(directory: Directory) -> None:
+def test_partition_missing_in_checkpoints_is_unknown(directory: Directory) -> None:
     directory.segment(0, batch_of(0))
     (directory.root / "replication-offset-checkpoint").write_text("0\n1\nother 0 5\n")
     assert directory.predict()["outcome"] == "unknown"

@@ -59,7 +59,7 @@ def foretold(*paths: Path) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
     return messages, rows
 
 
-def test_remedies_that_lose_least_are_named_with_both_numbers(data: DataDirectory) -> None:
+def test_best_remedies_are_listed_with_both_numbers(data: DataDirectory) -> None:
     tear(data, "orders")
     messages, rows = foretold(data.path)
     row = rows["orders"]

@@ -134,7 +134,7 @@ def test_length_field_beyond_the_file(tmp_path: Path, segment: Segment) -> None:
         assert offsets(rows) == all_but(2)
 
 
-def test_length_field_that_swallows_the_next_batch(tmp_path: Path, segment: Segment) -> None:
+def test_length_field_may_cover_the_next_batch(tmp_path: Path, segment: Segment) -> None:
     start, end = segment.starts[1:3]
     length = len(segment.entries[1]) + len(segment.entries[2]) // 2 - 12
     broken = damage.put(segment.data, start + 8, length.to_bytes(4, "big"))

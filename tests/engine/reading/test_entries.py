@@ -144,7 +144,7 @@ class TestRows:
 
 
 class TestFindings:
-    def test_stale_tail_is_one_note(self, orders: Path) -> None:
+    def test_stale_tail_has_one_note(self, orders: Path) -> None:
         data = offset_index([(29, 4216), (90, 9000), (60, 12000), (80, 16000)]) + bytes(80)
         path = write(orders, "00000000000000000000.index", data)
         rows, (found,) = split(path)
@@ -164,7 +164,7 @@ class TestFindings:
         assert found.expected == {"above": {"offset": 141, "position": 8400}}
         assert found.actual == {"offset": 105, "position": 12000}
 
-    def test_many_slots_out_of_order_are_one_finding(self, orders: Path) -> None:
+    def test_many_slots_out_of_order_have_one_finding(self, orders: Path) -> None:
         path = write(
             orders, "00000000000000000000.index", offset_index([(9, 9), (1, 1), (2, 2), (10, 10)])
         )
@@ -192,7 +192,7 @@ class TestFindings:
             ("quorum-state", b"x", "properties-malformed", None),
         ],
     )
-    def test_one_damage_one_finding(
+    def test_each_damage_has_one_finding(
         self, orders: Path, name: str, data: bytes, code: str, position: int | None
     ) -> None:
         _, (found,) = split(write(orders, name, data))
@@ -217,7 +217,7 @@ class TestFindings:
 
 class TestRefused:
     @pytest.mark.parametrize("name", ["00000000000000000000.log", "notes.txt", ".lock"])
-    def test_file_of_another_kind(self, tmp_path: Path, name: str) -> None:
+    def test_file_of_another_kind_is_an_error(self, tmp_path: Path, name: str) -> None:
         path = write(tmp_path, name, b"")
         assert not has_entries(name)
         with pytest.raises(PathError, match="does not have the name"):

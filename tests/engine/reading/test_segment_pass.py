@@ -19,7 +19,7 @@ LIMIT = 1 << 20
 
 
 @pytest.mark.parametrize("joined", [False, True])
-def test_bytes_written_meanwhile_are_read_once(
+def test_concurrently_written_bytes_are_read_once(
     tmp_path: Path, segment: Segment, monkeypatch: pytest.MonkeyPatch, joined: bool
 ) -> None:
     """Also where headers of many blocks come as one: none is held back during the wait."""

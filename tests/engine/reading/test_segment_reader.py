@@ -197,7 +197,7 @@ def test_endlessly_growing_file_ends(tmp_path: Path, segment: Segment) -> None:
     assert rows == all_but()[: len(rows)]
 
 
-def test_file_that_vanished_is_a_note(
+def test_vanished_file_is_a_note(
     tmp_path: Path, segment: Segment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = segment.write(tmp_path)

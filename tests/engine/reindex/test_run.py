@@ -251,7 +251,7 @@ def test_falling_offset_at_an_entry_is_refused(partition: Path) -> None:
     assert "empties it" in refused[0]
 
 
-def test_offsets_that_fall_after_the_last_entry(partition: Path) -> None:
+def test_offsets_may_fall_after_the_last_entry(partition: Path) -> None:
     """No entry is due there but the time index's last, which would name the newest message."""
     log = partition / f"{STEM}.log"
     log.write_bytes(log.read_bytes() + a_batch(2, TIME + 1000))
@@ -470,7 +470,7 @@ def test_leader_epochs_are_rebuilt_from_the_log(epochs: Path) -> None:
     assert of_epochs(epochs)[0]["action"] == "keep"
 
 
-def test_leader_epochs_that_know_more_than_the_log(epochs: Path) -> None:
+def test_leader_epochs_may_have_more_than_the_log(epochs: Path) -> None:
     text = "0\n4\n0 0\n1 40\n3 40\n5 60\n"
     (epochs / "leader-epoch-checkpoint").write_text(text)
     row = of_epochs(epochs)[0]

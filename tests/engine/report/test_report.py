@@ -228,7 +228,7 @@ def test_checksum_is_the_same_for_every_reader(tmp_path: Path) -> None:
     assert (long.sha256, long.text) == (None, "has more than 1 GiB of holes")
 
 
-def test_volumes_keep_their_sums_as_spans_grow() -> None:
+def test_volumes_keep_their_totals_as_spans_grow() -> None:
     volume = Volume(8)
     for second in range(100):
         volume.add(second * 1000, second * 1000 + 500, 10, 2)

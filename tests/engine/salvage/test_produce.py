@@ -54,7 +54,7 @@ def test_files_deleted_after_planning_are_still_produced(bench: Bench, tmp_path:
     assert not held_files.HELD  # given back
 
 
-def test_files_that_cannot_be_held_open_are_reported(
+def test_files_over_the_open_limit_are_reported(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(held_files, "_room_for", lambda _: 2)

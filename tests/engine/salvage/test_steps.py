@@ -176,7 +176,7 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
 LATER = "kafka-configs.sh --bootstrap-server b:9092 --alter --entity-type topics --entity-name new "
 
 
-def test_settings_that_lose_records_are_applied_last(bench: Bench) -> None:
+def test_lossy_settings_are_applied_last(bench: Bench) -> None:
     def split(**settings: Any) -> tuple[str, str]:
         named = {name.replace("_", "."): str(value) for name, value in settings.items()}
         bench.former = FormerTopic(named, 1, 1, METADATA_LOG)

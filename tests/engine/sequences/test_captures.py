@@ -55,7 +55,7 @@ def run_sequences(
         ((40, 0, 2), []),
     ],
 )
-def test_sequences_that_do_not_join(
+def test_sequence_gaps_in_captures_are_reported(
     tmp_path: Path, numbers: tuple[int, ...], expected: list[tuple[object, ...]]
 ) -> None:
     """What was sent before the capture began is not missed; other producers do not disturb."""

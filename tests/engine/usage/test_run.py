@@ -172,7 +172,7 @@ def test_hours_are_ordered_with_shares_of_the_largest(tmp_path: Path) -> None:
     assert [row.fields["time_ms"] for row in used(tmp_path, "day")[0]] == [None, 0]
 
 
-def test_top_rows_and_what_the_others_have_at_most(tmp_path: Path) -> None:
+def test_top_rows_bound_the_other_groups(tmp_path: Path) -> None:
     log = tmp_path / "orders-0" / f"{0:020}.log"
     log.parent.mkdir()
     records = [builders.record(n, key=b"k%d" % (n % 7), value=b"v" * n) for n in range(70)]

@@ -45,7 +45,7 @@ def totals(rows: list[Row]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("by", [("broker",), ("topic",), ("broker", "topic")])
-def test_group_sums_equal_the_summary(by: tuple[str, ...]) -> None:
+def test_group_totals_equal_the_summary(by: tuple[str, ...]) -> None:
     roots = sorted({log.parent.parent for log in corpus("modern/data/killed").rglob("*.log")})
     roots += [SAMPLES / "damaged/4.1.1-stopped/d1", SAMPLES / "damaged/one-bit"]
     rows, summary, _ = summed(roots, *by)
@@ -108,7 +108,7 @@ def test_long_table_gives_the_number_of_rows() -> None:
     assert lines[-1].startswith("and 60 more")
 
 
-def test_unlisted_findings_are_in_every_sum(tmp_path: Path) -> None:
+def test_unlisted_findings_count_in_every_total(tmp_path: Path) -> None:
     """Past a thousand of a code a finding stands for others; a state keeps how many."""
     log = bytearray(b"".join(builders.batch(base_offset=n) for n in range(2500)))
     size = len(log) // 2500

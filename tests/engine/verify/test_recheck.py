@@ -136,7 +136,7 @@ def test_index_created_later_is_a_change(directory: Path) -> None:
     assert settle(directory, missing, again, create) == []
 
 
-def test_findings_of_the_whole_partition_are_doubted_with_any_file(directory: Path) -> None:
+def test_partition_findings_are_doubted_if_any_file_changes(directory: Path) -> None:
     again = Looks([])
     missing = [found(directory, None, "leader-epochs-missing")]
     assert settle(directory, missing, again, lambda: append(directory)) == []
@@ -155,7 +155,7 @@ def test_fresh_writes_of_a_running_broker_are_rechecked(
     assert again.asked == [frozenset({ACTIVE})]
 
 
-def test_segments_that_were_exchanged_are_read_again(directory: Path) -> None:
+def test_exchanged_segments_are_read_again(directory: Path) -> None:
     again = Looks([])
 
     def compact() -> None:

@@ -337,7 +337,7 @@ def test_removing_a_sparse_file_frees_only_its_blocks(data: Path) -> None:
     assert 0 < stray["frees_bytes"] < 1 << 20
 
 
-def test_path_that_is_not_a_segment(data: Path) -> None:
+def test_path_must_be_a_segment(data: Path) -> None:
     (data / "orders-0" / "leader-epoch-checkpoint").write_text("0\n0\n")
     for name in ("leader-epoch-checkpoint", f"{0:020}.log.deleted"):
         items = why([str(data / "orders-0" / name)], WhyOptions(NOW))
