@@ -58,18 +58,16 @@ class Change:
         """The offsets of the batches that were flipped and are still there."""
         return set().union(*self.flips.values())
 
-    def _pick(self) -> int | None:
+    def _pick(self) -> tuple[int, Batch] | None:
         """Choose a batch that is neither first nor last, and still as it was."""
-        fit = [n for n, each in enumerate(self.right) if isinstance(each, Batch) and each.items]
-        fit = [n for n in fit if 0 < n < len(self.right) - 1]
+        inner = list(enumerate(self.right))[1:-1]
+        fit = [(n, each) for n, each in inner if isinstance(each, Batch) and each.items]
         return self.rng.choice(fit) if fit else None
 
     def flip(self) -> None:
-        number = self._pick()
-        if number is None:
+        if (picked := self._pick()) is None:
             return
-        batch = self.right[number]
-        assert isinstance(batch, Batch)
+        number, batch = picked
         data = batch.data()
         at = self.rng.choice([*range(8, 12), *range(16, len(data))])  # all but offset and epoch
         self.right[number] = damage.flip_bit(data, at, self.rng.randrange(8))
@@ -84,9 +82,8 @@ class Change:
         self._cut(None, self.rng.randrange(0, len(self.right) // 2))
 
     def drop(self) -> None:
-        number = self._pick()
-        if number is not None:
-            self._forget([self.right.pop(number)])
+        if (picked := self._pick()) is not None:
+            self._forget([self.right.pop(picked[0])])
 
     def _cut(self, stop: int | None, start: int | None) -> None:
         gone = self.right[stop:] if stop is not None else self.right[:start]
@@ -102,31 +99,25 @@ class Change:
                 del self.flips[comparing.base_of(batch)]
 
     def rewrite(self) -> None:
-        number = self._pick()
-        if number is None:
+        if (picked := self._pick()) is None:
             return
-        batch = self.right[number]
-        assert isinstance(batch, Batch)
+        number, batch = picked
         item = self.rng.choice(batch.items)
         self.right[number] = rewrite_record(batch, item.offset, b"rewritten")
         self.held[item.offset] = (item._replace(value=b"rewritten"), batch.epoch)
 
     def epoch(self) -> None:
-        number = self._pick()
-        if number is None:
+        if (picked := self._pick()) is None:
             return
-        batch = self.right[number]
-        assert isinstance(batch, Batch)
+        number, batch = picked
         self.right[number] = batch._replace(epoch=batch.epoch + 7)
         for item in batch.items:
             self.held[item.offset] = (item, batch.epoch + 7)
 
     def rebatch(self) -> None:
-        number = self._pick()
-        if number is None:
+        if (picked := self._pick()) is None:
             return
-        batch = self.right[number]
-        assert isinstance(batch, Batch)
+        number, batch = picked
         at = self.rng.randrange(len(batch.items)) + 1
         first, second = batch.items[:at], batch.items[at:]
         if second:
