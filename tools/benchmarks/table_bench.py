@@ -32,8 +32,8 @@ class Pair:
 
     `of` is "cpu", "wall" or "memory"; of memory `most` is in MiB, and no peer counts. Instructions
     say nothing of a peer that leaves its work to the system, nor of one that compiles itself.
-    `apart` are two commands: what the first takes more than the second is work of kdump's that
-    valgrind does in another way than the processor, and is not counted.
+    `counted_as` is counted in place of ours: the same without what valgrind does in another way
+    than the processor.
     """
 
     work: str
@@ -44,7 +44,7 @@ class Pair:
     of: str = "cpu"
     pure: bool = False
     counted: bool = True
-    apart: tuple[list[str], list[str]] | None = None
+    counted_as: list[str] | None = None
     samples: list[tuple[Sample, Sample | None]] = field(default_factory=list)
 
     def figures(self) -> tuple[float, float | None, float]:
@@ -160,10 +160,9 @@ class Bench:
         return self._broker
 
     def count_pair(self, pair: Pair) -> list[int]:
-        """Count the instructions of both commands, without what is apart of ours."""
+        """Count the instructions of both commands."""
         assert pair.peer is not None
-        more, less = map(self.count, pair.apart) if pair.apart else (0, 0)
-        return [self.count(pair.ours) - more + less, self.count(pair.peer)]
+        return [self.count(pair.counted_as or pair.ours), self.count(pair.peer)]
 
     def count(self, words: list[str]) -> int:
         """Count the instructions of a command and of what it starts, when modules are compiled."""
