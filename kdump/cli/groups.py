@@ -58,12 +58,11 @@ def groups(
 
     An offset committed in a transaction counts from the transaction marker on; until then its row
     is `pending`. --history shows changes of committed offsets, joins, leaves, rebalances, and the
-    owners of each partition over time. A change while the group had no members was made by an
-    admin client. --explain names the
-    Kafka assignors that would produce each assignment, and reports assignments that the group's
-    own assignor would not produce. Compaction removes
-    superseded records; --at and --history report what is missing. States that exist only in the
-    coordinator's memory (PreparingRebalance) are not on disk.
+    owners of each partition over time. A change while the group had no members was made by an admin
+    client. --explain names the Kafka assignors that would produce each assignment, and reports
+    assignments that the group's own assignor would not produce. Compaction removes superseded
+    records; --at and --history report what is missing. States that exist only in the coordinator's
+    memory (PreparingRebalance) are not on disk.
 
     --format reset-csv writes the file for kafka-consumer-groups --reset-offsets --from-file.
 

@@ -195,9 +195,8 @@ def verify(paths: tuple[str, ...], **asked: Any) -> int:
 
     PATHS are segment files, partition directories, or data directories, with or without a
     running broker. Every log is read once and the checksum of every batch is checked; nothing
-    is decompressed without --deep. kdump takes no lock, writes nothing, and
-    leaves the page cache as it was. Normal activity of a running broker is not reported as
-    damage.
+    is decompressed without --deep. kdump takes no lock, writes nothing, and leaves the page cache
+    as it was. Normal activity of a running broker is not reported as damage.
 
     Fields outside the checksum (base offset, leader epoch, and size of a batch) are checked
     only against neighboring batches. Data that vanished without a trace, such as complete
@@ -206,8 +205,8 @@ def verify(paths: tuple[str, ...], **asked: Any) -> int:
     A finding is damage (records are lost or cannot be read), rebuild (an index or checkpoint is
     wrong, the records are intact), or a note. The exit status is 3 if a finding is at or above
     --fail-on. --format reset-csv writes the file for kafka-consumer-groups --reset-offsets
-    --from-file: for each damaged
-    partition, the first offset that the broker serves after the first damage.
+    --from-file: for each damaged partition, the first offset that the broker serves after the
+    first damage.
 
     \b
     Examples:

@@ -63,7 +63,7 @@ _WRITTEN = 1 << 10
 _PAGE = 1000
 #: With --wide: cells of one value; memory is bounded.
 _WIDEST = 1 << 20
-#: Stands for a text that is that of the row above, if it has so many characters.
+#: Replaces a text that repeats the row above, from this many characters on.
 _ECHO, _ECHOED = "as above", 40
 _STYLES = {
     "heading": "bold cyan",

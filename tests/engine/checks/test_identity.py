@@ -66,12 +66,15 @@ def test_kraft_node_without_meta_properties_is_damaged(version: str, tmp_path: P
 
 
 def test_directory_of_another_node_is_reported(tmp_path: Path) -> None:
+    other = DataDirectory(tmp_path / "of" / "a" / "node" / "elsewhere")  # without a metadata log
+    other.partition("orders", 0)
+    other.stop()
     node = unpack_node("4.4.0", 2, tmp_path / "node", full=True)
     assert not run_check(node.first, node.second)
     # The log knows the directory by its id, or at least who has its partitions.
     for changed in ({"node.id": "4"}, {"node.id": "4", "directory.id": "YSOz1jVZxxMsYtz3vOdPCA"}):
         node.write_meta(dict(changed), node.second)
-        for paths in ((node.first, node.second), (node.second, node.first)):
+        for paths in ((node.first, node.second), (other.path, node.second, node.first)):
             assert run_check(*paths) == [("meta-properties-foreign", "damage", "d2")]
     node.write_meta({"node.id": "1", "cluster.id": CLUSTER}, node.second)
     assert run_check(node.first, node.second) == [("meta-properties-foreign", "damage", "d2")]
