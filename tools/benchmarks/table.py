@@ -11,7 +11,7 @@ a peer. The data is written at the first run and takes 5 GiB.
 
 Beside seconds stand instructions, which do not depend on how busy a machine is: `--count` counts
 them with valgrind, forty times slower, and records them in `table_counts.json`; other runs take
-them from there.
+them from there. With `--lacking`, what is recorded is not counted again.
 """
 
 import argparse
@@ -63,10 +63,14 @@ def counts() -> dict[str, list[int]]:
     return json.loads(RECORDED.read_text("utf-8")) if RECORDED.exists() else {}
 
 
-def record(bench: Bench, row: Callable[[Bench], Iterator[Pair]], most_seconds: float) -> None:
+def record(
+    bench: Bench, row: Callable[[Bench], Iterator[Pair]], most_seconds: float, lacking: bool
+) -> None:
     """Count the instructions of a row's pairs, and keep them; not of what takes too long."""
     for pair in row(bench):
         if pair.of != "cpu" or pair.peer is None or pair.pure or not pair.counted:
+            continue
+        if lacking and pair.key in counts():
             continue
         bench.measure(pair, 1)
         if sum(sample.cpu for both in pair.samples for sample in both if sample) > most_seconds:
@@ -109,6 +113,7 @@ def main() -> None:
     add("--kdump", metavar="COMMAND", help="an installed kdump instead of this checkout")
     add("--write", type=Path, metavar="FILE", help="write the page there, too")
     add("--count", action="store_true", help="count instructions and record them, and no more")
+    add("--lacking", action="store_true", help="count only what is not recorded")
     add("--longest", type=float, default=6.0, metavar="SECONDS", help="counted; %(default)s")
     arguments = parser.parse_args()
     bench = Bench(arguments)
@@ -121,7 +126,7 @@ def main() -> None:
             continue
         try:
             if arguments.count:
-                record(bench, row, arguments.longest)
+                record(bench, row, arguments.longest, arguments.lacking)
                 continue
             for pair in row(bench):
                 bench.measure(pair, arguments.rounds)

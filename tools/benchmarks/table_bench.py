@@ -97,6 +97,7 @@ class Bench:
         self._dump_log: str | None = arguments.dump_log
         self._rust: str | None = arguments.rust
         self._broker: str | None = arguments.broker
+        self._counted: dict[tuple[str, ...], int] = {}
         self._measured: dict[tuple[tuple[str, ...], ...], list[tuple[Sample, Sample | None]]] = {}
         self.environment = dict(os.environ)
         # Compiled modules are kept, as they are where kdump is installed.
@@ -165,7 +166,12 @@ class Bench:
         return [self.count(pair.counted_as or pair.ours), self.count(pair.peer)]
 
     def count(self, words: list[str]) -> int:
-        """Count the instructions of a command and of what it starts, when modules are compiled."""
+        """Count the instructions of a command and of what it starts, when modules are compiled.
+
+        What was counted before is taken.
+        """
+        if tuple(words) in self._counted:
+            return self._counted[tuple(words)]
         subprocess.run(words, env=self.environment, capture_output=True, check=False)
         tool = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"]
         environment = self.environment | {"PYTHONHASHSEED": "0"}
@@ -176,7 +182,8 @@ class Bench:
         found = re.findall(rb"Collected : (\d+)", done.stderr)
         if not found:
             raise SystemExit(f"{shlex.join(words)}: valgrind counted nothing")
-        return sum(map(int, found))
+        self._counted[tuple(words)] = sum(map(int, found))
+        return self._counted[tuple(words)]
 
     def measure(self, pair: Pair, rounds: int) -> None:
         """Run both in turn; the first round warms up. What was measured so before is taken."""
