@@ -10,7 +10,9 @@ REASONS = """
   other is reading and checksums, as of arrow.
 - dump --grep, regex: a pattern that is no plain text is asked of each key and value alone, by
   Python's `re`; a compiled search over a whole block would be needed.
-- dump --from-time: start-up is nearly all of it; see `verify of one small partition`.
+- dump --from-time: start-up, 100 modules of kdump, is 315 million instructions of 551; 203 million
+  see whether the 66,000 entries of each index rise, in Python: 79 million take them apart, 124
+  million compare neighbors. The kernel doing that would leave 1.8 times `import click`.
 - gzip, v2: inflating is a third of the time, and writing JSON, which the other does not do, nearly
   as much; start-up is a quarter, and has to become half of it to reach the ratio.
 - gzip, v1 wrappers: inflating is half of the time, start-up a fifth; the rest is some 50 calls of
