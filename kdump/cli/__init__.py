@@ -46,7 +46,7 @@ _COMMANDS = {
     },
     "Explain": {
         "why": "Explain why a disk is full, and what retention deletes next.",
-        "timeline": "Show what happened on all brokers, in one order.",
+        "timeline": "Show what happened on all brokers, in order of time.",
         "report": "Write all findings to one page, for a postmortem.",
         "elect": "Find the leader that loses the fewest records.",
     },
@@ -184,7 +184,7 @@ def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> N
     is_eager=True,
     expose_value=False,
     callback=_print_version,
-    help="Print the version and the kernel in use.",
+    help="Print the version, and whether compiled code is in use.",
 )
 def cli() -> None:
     """Inspect, check, and rescue the data directories of Kafka brokers.

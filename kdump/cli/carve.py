@@ -21,7 +21,7 @@ from kdump.cli.salvage import BROKER, BUILT, TAKEN, run_salvage
     "--propose-map",
     metavar="FILE",
     type=FILE_PATH,
-    help="Write a --topic-map to edit, with the names found in the images.",
+    help="Write a draft for --topic-map, with the names found in the images.",
 )
 @BROKER
 @shared_options(on_spark=False, has_raw=True)

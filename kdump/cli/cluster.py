@@ -86,10 +86,10 @@ def cluster(
     topics are included, with the time and the record of the deletion.
 
     PATHS are data directories of controllers or brokers (both store the log), or the directory
-    __cluster_metadata-0. Numbers below 978307200 are offsets; larger ones are epoch milliseconds.
-    --topic and --partition select topics. An unreadable part of the log is reported as a finding;
-    the next snapshot makes the state complete again. A cluster with ZooKeeper has little metadata
-    on disk, and only that is shown.
+    __cluster_metadata-0. In --at and --diff, numbers below 978307200 are offsets; larger ones are
+    epoch milliseconds. --topic and --partition select topics. An unreadable part of the log is
+    reported as a finding; the next snapshot makes the state complete again. A cluster with
+    ZooKeeper has little metadata on disk, and only that is shown.
 
     Sensitive settings, and the salts and keys of users, are masked unless --show-secrets is given.
 

@@ -54,16 +54,17 @@ _FILTERS = under("Filters")
 @_ROWS_AND_VALUES(
     "--decode",
     type=click.Choice(("auto", "schema", "raw")),
-    help="auto decodes internal topics and data written with a schema; schema also adds a row per "
-    "schema; raw decodes nothing. Default: auto in a table and in JSON Lines, else raw.",
+    help="auto: decode internal topics and data written with a schema. schema: the same, and add a "
+    "row for each schema. raw: decode nothing. Default: auto in a table and in JSON Lines, else "
+    "raw.",
 )
 @_ROWS_AND_VALUES(
     "--schemas",
     "schema_files",
     metavar="TOPIC=FILE",
     multiple=True,
-    help="Decode TOPIC's values with this .avsc or .proto file (repeatable). Without an equals "
-    "sign: name of the schema registry's topic, or a directory that contains it.",
+    help="Decode TOPIC's values with this .avsc or .proto file (repeatable). Or name, "
+    "without TOPIC=, the schema registry's topic, or a directory that contains this topic.",
 )
 @_ROWS_AND_VALUES(
     "--schemas-at", "schemas_at_ms", type=TIME, help="Use the schemas registered at this time."

@@ -91,9 +91,9 @@ def duplicates(
     Each copy is listed with its location, time, and producer. Retries by another producer, and
     replayed topics, have new sequence numbers, so kdump sequences does not find them.
 
-    All records are read. The result is exact; sorting uses scratch files about as large as the
-    compared data, not memory. Duplicates are notes, so they give exit status 3 only with --fail-on
-    note.
+    All records are read. The result is exact. Sorting needs little memory, but scratch files about
+    as large as the compared data. Duplicates are notes, so they give exit status 3 only with
+    --fail-on note.
 
     \b
     Examples:

@@ -28,9 +28,9 @@ def elect(paths: tuple[str, ...], **asked: Any) -> int:
     that a start of the broker would truncate do not count.
 
     Shows what every other choice would lose, what the controller does by itself, the command to
-    type, and, for several partitions, the order in which to start the nodes. The in-sync replicas
-    come from the metadata log, if one directory has it. Damage inside the logs is not checked: use
-    kdump compare.
+    type, and the order in which to start the nodes if there are several partitions. The in-sync
+    replicas come from the metadata log, if one directory has it. Damage inside the logs is not
+    checked: use kdump compare.
 
     \b
     Examples:

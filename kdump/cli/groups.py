@@ -61,8 +61,8 @@ def groups(
     owners of each partition over time. A change while the group had no members was made by an admin
     client. --explain names the Kafka assignors that would produce each assignment, and reports
     assignments that the group's own assignor would not produce. Compaction removes superseded
-    records; --at and --history report what is missing. States that exist only in the coordinator's
-    memory (PreparingRebalance) are not on disk.
+    records; --at and --history report what is missing. The state PreparingRebalance exists only in
+    the coordinator's memory, so it is never shown.
 
     --format reset-csv writes the file for kafka-consumer-groups --reset-offsets --from-file.
 

@@ -26,8 +26,8 @@ _DISPLAY = under("Display")
 )
 @shared_options(on_spark=False, decompresses=False, missing=None)
 def info(paths: tuple[str, ...], **asked: Any) -> int:
-    """Show the topics in a data directory, the Kafka release that wrote it, and problems
-    with the next command to type.
+    """Show the topics in a data directory, the Kafka release that wrote it, and problems, each
+    with the command to type next.
 
     Reads names, sizes, checkpoints, meta.properties, and the metadata log; no other log is
     opened, so it is quick on any directory and safe next to a running broker. `kdump PATH` is

@@ -55,8 +55,8 @@ lookup_options = together(
     _ANSWER(
         "--none",
         type=click.Choice(("latest", "earliest", "skip")),
-        help="Offset for partitions without an answer in --format reset-csv. Default: latest, as "
-        "in Kafka's own tool. In other formats, it is the field reset_offset.",
+        help="With --format reset-csv: the offset for partitions without an answer. Default: "
+        "latest, as in Kafka's own tool. Other formats have it in the field reset_offset.",
     ),
     _EXPLANATION(
         "--explain", help="Show how the answer is found, step by step; in JSON as `steps`."

@@ -206,7 +206,8 @@ def version_option(under_heading: Callable[..., Decorator], text: str) -> Decora
         type=BROKER_VERSION,
         envvar="KDUMP_BROKER_VERSION",
         callback=tell_newer,
-        help=f"{text} Or `newest`. Default: the release that wrote the directory.",
+        help=f"{text} `newest` is the newest release. Default: the release that wrote the "
+        "directory.",
     )
 
 
@@ -261,7 +262,7 @@ def scratch_option(under_heading: Callable[..., Decorator]) -> Decorator:
         "--scratch",
         type=FILE_PATH,
         metavar="DIR",
-        help="Directory for temporary sort files; on a cluster, one that all executors share. "
+        help="Directory for temporary sort files; on Spark, one that all executors share. "
         "Default: $TMPDIR.",
     )
 
@@ -371,7 +372,7 @@ def output_options(forms: tuple[str, ...], *, has_bytes: bool, is_wide: bool) ->
             envvar="KDUMP_FORMAT",
             help="Output format. Default: "
             + (
-                "by the name of --output, else html."
+                "the extension of the --output file, else html."
                 if forms[0] == "html"
                 else "table on a terminal, jsonl in a pipe."
             ),

@@ -54,7 +54,7 @@ def placement(
     For each topic, shows the number of misplaced records, their offset range and producers,
     and keys that are on several partitions. All records are read.
 
-    default is the Java client (murmur2), consistent-random is librdkafka, fnv1a is Sarama.
+    default and murmur2 are the Java client, consistent-random is librdkafka, fnv1a is Sarama.
 
     \b
     Examples:

@@ -37,8 +37,8 @@ _GROUP_OFFSETS = under("Group offsets")
     "--resume",
     metavar="STATE",
     type=FILE_PATH,
-    help="File that records the progress, so that the run can be resumed. Default: a file that "
-    "the same command finds again.",
+    help="File that records the progress, so that the run can be resumed. Default: a file "
+    "named after the arguments, so that the same command finds it again.",
 )
 @_TARGET_CLUSTER(
     "--rate",
@@ -67,9 +67,9 @@ def produce(paths: tuple[str, ...], *, client_properties: str | None, **asked: A
 
     The copies are merged as in kdump salvage. Records of aborted and open transactions are left
     out. The others go to the same partitions of existing topics, in order, with their times,
-    headers, and nulls; the cluster assigns new offsets. No other client may write to the topics
-    meanwhile. After a crash on either side, run the same command again: it reads back what arrived
-    and continues.
+    headers, and null keys and values; the cluster assigns new offsets. No other client may write to
+    the topics meanwhile. After a crash on either side, run the same command again: it reads back
+    what arrived and continues.
 
     The exit status is 3 if anything was lost.
 

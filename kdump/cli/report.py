@@ -105,8 +105,8 @@ def report(
 
     The page contains a summary; damage and loss; what the next start does; the timeline; the state
     of the cluster and its groups at the end (with --from, also at that time); disk usage; plots;
-    the commands that show the same; what was not checked; and the files that were read, with
-    their SHA-256. Logs are read once: to verify and to hash them.
+    the commands that show the same data; what was not checked; and the files that were read, with
+    their SHA-256. Each log is read only once, both to verify and to hash it.
 
     The HTML has no script and loads nothing. Keys and values are included only with --records. The
     same files with the same --now give the same page, byte for byte.

@@ -128,7 +128,7 @@ def report_directories(paths: Iterable[str]) -> None:
             more = f" and {len(found) - _NAMED:,} more" if len(found) > _NAMED else ""
             tell(f"{path} is not a data directory; reading {names}{more} below it")
             for tier in tiers[:_NAMED]:
-                tell(f"{tier} is remote storage, which only --tier and its own path select")
+                tell(f"{tier} is remote storage: skipped (name it alone, or give it to --tier)")
 
 
 def report_unmatched(

@@ -97,13 +97,13 @@ def timeline(
     detail: bool,
     **asked: Any,
 ) -> int:
-    """Show the events of all given brokers in one order.
+    """Show the events of all given brokers in order of time.
 
     Events come from the metadata log, __consumer_offsets and __transaction_state, segments,
-    checkpoints, and file times. An event that several replicas have is listed once. Only headers
-    and indexes of other topics are read, and only small logs are searched for damage and open
-    transactions: use kdump verify and kdump transactions for the others. --key and --grep read
-    the logs and add single records.
+    checkpoints, and file times. An event that several replicas have is listed once. Of other
+    topics, only headers and indexes are read. Only small logs are searched for damage and open
+    transactions: for large ones, use kdump verify and kdump transactions. --key and --grep read the
+    logs and add single records.
 
     The clocks of brokers differ. Events that two brokers both recorded limit this difference, so
     each event gets an earliest and a latest time on one common clock. The order of two events is
@@ -113,7 +113,7 @@ def timeline(
     --format timesketch writes JSON Lines for Timesketch; --format bodyfile writes a body file for
     mactime. Both use the middle of an event's time range, and omit events without a time.
 
-    Events without any time come last. --from, --to and --around keep every event that may have
+    Events without any time come last. --from, --to, and --around keep every event that may have
     happened in that range. With --topic, starts and stops of brokers are still listed.
 
     \b

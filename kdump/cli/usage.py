@@ -39,7 +39,7 @@ def read_grouping(text: str) -> tuple[str, ...]:
 @_GROUPING(
     "--top",
     type=FROM_0,
-    help="Show the N largest; 0 shows all. Default: 20 by key or producer, else all.",
+    help="Show the N largest; 0 shows all. Default: 20 with --by key or producer, else all.",
 )
 @_GROUPING("--deep", help="Decompress batches of magic 0 and 1 to count their messages.")
 @shared_options(has_bytes=True)
@@ -53,13 +53,13 @@ def usage(
     """Sum batches, records, and bytes by topic, partition, hour, day, producer, codec, or key,
     largest first.
 
-    Except by key, only batch headers are read: each log once, with its checksums, and nothing is
-    decompressed. size_bytes are bytes on disk, including control batches. By hour or day (UTC), a
-    batch counts in the hour or day of its latest timestamp, and rows are sorted by time. By key,
-    every record is read; plain_bytes are the uncompressed bytes of keys, values, and headers,
+    Each log is read once, and its checksums are verified; nothing is decompressed, except with --by
+    key. size_bytes are bytes on disk, including control batches. With --by hour or day (UTC), a
+    batch counts in the hour or day of its latest timestamp, and rows are sorted by time. With --by
+    key, every record is read; plain_bytes are the uncompressed bytes of keys, values, and headers,
     without control records.
 
-    Memory is bounded for any number of keys. Up to half a million groups are exact; beyond that the
+    Memory is bounded for any number of keys. Up to half a million rows are exact; beyond that the
     largest are still found, and each row states its possible error. Damaged batches are reported on
     standard error and not counted.
 

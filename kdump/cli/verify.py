@@ -99,8 +99,8 @@ def limits(under_heading: Callable[..., Decorator]) -> Decorator:
             "--max-duration",
             "max_duration_s",
             type=DURATION,
-            help="Start no new segment after this long, for example 2h; the summary counts what "
-            "remains.",
+            help="Stop checking after this long, for example 2h, at the end of a segment; the "
+            "summary counts what remains.",
         ),
         under_heading(
             "--bwlimit",
@@ -129,8 +129,8 @@ MONITORING = together(
     _MONITORING(
         "--nagios",
         help="Print one line for Nagios, then the ten worst findings. Exit with 0 if there are "
-        "only notes, 1 for rebuild, 2 for damage, 3 if the check failed. With --fail-on "
-        "damage, rebuild raises no alert.",
+        "only notes, 1 for rebuild, 2 for damage, 3 if the check failed. To ignore "
+        "rebuild, add --fail-on damage.",
     ),
 )
 

@@ -53,8 +53,8 @@ def read_free(text: str) -> FreeRequest:
     "free",
     type=Read("[directory=]size", read_free),
     multiple=True,
-    help="List commands that free SIZE, least loss first: on each file system with less than SIZE "
-    "free, or in one data directory (d2=6MiB). Repeatable.",
+    help="List commands that free this much space, least loss first: on each file system with "
+    "less free space, or only in DIRECTORY, as in d2=6MiB. Repeatable.",
 )
 @_SELECTION("--rolls", help="Show which rule rolled each segment; reads the first header of each.")
 @_SELECTION(
@@ -72,8 +72,8 @@ def read_free(text: str) -> FreeRequest:
 )
 @shared_options()
 def why(paths: tuple[str, ...], *, textfile: str | None, writing: OutputSpec, **asked: Any) -> int:
-    """Explain why the disk with PATHS is full: what retention deletes next, and what keeps the
-    rest.
+    """Explain why the disk that holds PATHS is full: what retention deletes next, and what keeps
+    the rest.
 
     Applies the broker's own rules, with the topic configs in the metadata log on the same
     disks. Reads only the time index and the end of each segment, and the start of a log only if

@@ -45,7 +45,9 @@ def _by_reindex(only: str, sentence: str, meaning: str) -> Code:
 
 def _dropped_state(sentence: str) -> Code:
     """Make the entry of a producer snapshot that brokers do not believe."""
-    remedy = "Nothing: the broker deletes it at the next start and rebuilds it from the log."
+    remedy = (
+        "No action needed: the broker deletes it at the next start and rebuilds it from the log."
+    )
     meaning = "No effect on consumers; a start that needs it reads more of the log."
     return _rebuild(sentence, remedy, meaning, show=Show.ENTRIES)
 
@@ -74,8 +76,8 @@ CATALOGUE: dict[str, Code] = {
     ),
     "torn-tail": _damage(
         "The last entry of the file is incomplete: a write that did not finish.",
-        "Nothing if a broker is running: it may be writing the entry. After an unclean shutdown, "
-        "log recovery truncates it.",
+        "No action needed if a broker is running: it may be writing the entry. After an unclean "
+        "shutdown, log recovery truncates it.",
         "Consumers receive everything before it.",
         show=Show.RAW,
         hides=Hides.BATCHES,
@@ -84,7 +86,7 @@ CATALOGUE: dict[str, Code] = {
     ),
     "tail-being-written": _note(
         "The last entry of an active segment is incomplete, and a broker is writing the file now.",
-        "Nothing; run the command again.",
+        "No action needed; run the command again.",
         "No effect on consumers: they receive the entry when it is complete.",
         hides=Hides.BATCHES,
         ends_log=True,
@@ -101,7 +103,7 @@ CATALOGUE: dict[str, Code] = {
     ),
     "preallocated-tail": _note(
         "The file ends in zeros that were preallocated and never written.",
-        "Nothing; the broker trims them when it rolls or closes the segment.",
+        "No action needed; the broker trims them when it rolls or closes the segment.",
         "No effect on consumers: a broker knows where its data ends.",
         hides=Hides.BATCHES,
         ends_log=True,
@@ -138,7 +140,7 @@ CATALOGUE: dict[str, Code] = {
     "offset-below-base": _damage(
         "The first batch of a segment starts below the base offset in the file's name.",
         "Compare with a replica, and recover the partition from one that is in order.",
-        "Consumers that ask for these offsets are sent to the segment before; offset lookups "
+        "Fetches of these offsets go to the segment before this one; offset lookups "
         "never reach these records.",
         misplaced=MisplacedScope.FOR_GOOD,
         offsets_lie=True,
@@ -151,8 +153,8 @@ CATALOGUE: dict[str, Code] = {
         offsets_lie=True,
     ),
     "offset-past-range": _damage(
-        "The offset of a batch is too far above the base offset of its segment, the newest one, "
-        "for an index.",
+        "The offset of a batch in the newest segment is too far above the base offset to be "
+        "indexed.",
         "Do not trust this offset: it is outside the checksum. Compare with a replica; the "
         "records are intact.",
         "Offset lookups never reach these records. If this is the last batch of the log, see "
@@ -190,7 +192,7 @@ CATALOGUE: dict[str, Code] = {
     "records-undecodable": _damage(
         "The checksum is right, but the records inside cannot be decoded to the end.",
         "Reset stuck groups to the offset that the finding names. The batch was written like "
-        "this, and a replica has it too.",
+        "this, so replicas have it, too.",
         "Consumers fail inside this batch, except in releases that the finding names; brokers"
         " serve it unchanged.",
         hides=Hides.RECORDS,
@@ -198,7 +200,7 @@ CATALOGUE: dict[str, Code] = {
     ),
     "record-offset": _damage(
         "An offset inside a batch is outside the range of the batch, or does not increase.",
-        "Look at the batch with dump --batches and find what wrote it; a replica has it too.",
+        "Look at the batch with dump --batches and find what wrote it; replicas have it, too.",
         "Consumers receive offsets that belong to other records, or that do not increase: they "
         "may see records twice or out of order.",
         offsets_lie=True,
@@ -212,18 +214,19 @@ CATALOGUE: dict[str, Code] = {
     ),
     "batch-max-timestamp": _damage(
         "The largest timestamp in a batch's header is not that of its records.",
-        "Look at the batch with dump --batches: it was written like this, and a replica has "
-        "it too.",
+        "Look at the batch with dump --batches: it was written like this, so replicas have "
+        "it, too.",
         "Time lookups and retention use the header, not the records.",
     ),
     "null-key": _note(
         "Records of a compacted topic have no key.",
-        "Nothing, if the topic itself is not compacted; otherwise set a key in the producer.",
+        "No action needed if the topic itself is not compacted; otherwise set a key in the "
+        "producer.",
         "The log cleaner drops records without a key.",
     ),
     "slack-bytes": _note(
         "Messages of magic 0 or 1 have extra bytes after their value.",
-        "Nothing; every consumer ignores them.",
+        "No action needed; every consumer ignores them.",
         "No effect on consumers.",
     ),
     "inner-crc-mismatch": _damage(
@@ -235,7 +238,7 @@ CATALOGUE: dict[str, Code] = {
     ),
     "inner-cut-short": _note(
         "The uncompressed bytes of a wrapper end in a partial message, which brokers ignore.",
-        "Nothing; no consumer sees the partial message.",
+        "No action needed; no consumer sees the partial message.",
         "No effect on consumers.",
         hides=Hides.RECORDS,
         undecoded="inner-cut-short",
@@ -243,14 +246,14 @@ CATALOGUE: dict[str, Code] = {
     "over-decompress-limit": _note(
         "A batch decompresses to more bytes than --decompress-limit, so it was skipped.",
         "Raise --decompress-limit to read it.",
-        "Unknown: the batch was not opened.",
+        "The effect is unknown: the batch was not decompressed.",
         hides=Hides.RECORDS,
         undecoded="over-limit",
     ),
     "codec-missing": _note(
         "The library for this codec is not installed, so the records were skipped.",
         "Install the library.",
-        "Unknown: the batch was not opened.",
+        "The effect is unknown: the batch was not decompressed.",
         hides=Hides.RECORDS,
         undecoded="codec-missing",
     ),
@@ -271,8 +274,8 @@ CATALOGUE: dict[str, Code] = {
         hides=Hides.BATCHES,
     ),
     "file-shrank": _note(
-        "The file became shorter while it was read; a running broker truncates and deletes.",
-        "Nothing; run the command again.",
+        "The file became shorter while it was read; a running broker truncates and deletes files.",
+        "No action needed; run the command again.",
         "No effect, if a broker is running on the directory.",
         extent=Extent.TO_THE_END,
         ends_log=True,
@@ -288,7 +291,7 @@ CATALOGUE: dict[str, Code] = {
     ),
     "file-vanished": _note(
         "The file existed when the directory was listed, and is gone now; retention deletes files.",
-        "Nothing; run the command again.",
+        "No action needed; run the command again.",
         "No effect, if a broker is running on the directory.",
         extent=Extent.FILE,
         live=True,
@@ -302,13 +305,13 @@ CATALOGUE: dict[str, Code] = {
     "high-watermark-unknown": _note(
         "The high watermark is not on disk or is older than the data, so the log end is used "
         "instead.",
-        "Nothing; records above the true high watermark may be shown.",
+        "No action needed; records above the true high watermark may be shown.",
         "The output may contain records that consumers do not receive yet.",
     ),
     "log-start-unknown": _note(
         "The checkpoint of log start offsets cannot be read, so the base offset of the first "
         "segment is used instead.",
-        "Nothing; records below the true log start offset may be shown.",
+        "No action needed; records below the true log start offset may be shown.",
         "The output may contain records that consumers no longer receive.",
     ),
     "last-stable-offset": _note(
@@ -332,12 +335,12 @@ CATALOGUE: dict[str, Code] = {
     ),
     "directory-name": _note(
         "The directory's name is not a topic and partition.",
-        "Nothing, if it is not a partition.",
+        "No action needed if it is not a partition.",
         "A broker does not start if the name of a directory is not valid.",
     ),
     "topic-name": _note(
         "The topic has a name that Kafka does not allow, so it is left out of the reset plan.",
-        "Nothing; no broker created this directory.",
+        "No action needed; no broker created this directory.",
         "Brokers load such a directory, but no client can use the topic.",
     ),
     "file-not-held": _note(
@@ -348,7 +351,7 @@ CATALOGUE: dict[str, Code] = {
     ),
     "source-is-target": _note(
         "This directory belongs to the target cluster itself, so it is not used as a source.",
-        "Nothing, unless records are missing: then name a directory with other copies.",
+        "No action needed unless records are missing: then name a directory with other copies.",
         "Produced records arrive in this directory.",
     ),
     "produced-short": _damage(
@@ -381,15 +384,16 @@ CATALOGUE: dict[str, Code] = {
     ),
     "offset-index-missing": _rebuild(
         "A segment has no offset index.",
-        "Nothing: the next start rebuilds both indexes. kdump reindex --only index,timeindex "
-        "does it before the start.",
+        "No action needed: the next start rebuilds both indexes. kdump reindex --only "
+        "index,timeindex does it before the start.",
         "A start rebuilds it, which reads the whole segment.",
         reindex="index,timeindex",
     ),
     "offset-index-empty": _note(
         "The offset index of a sealed segment is empty, although its log is long enough for "
         "entries.",
-        "Nothing: lookups are right but scan the log from its start; reindex makes them fast.",
+        "No action needed: lookups are right but scan the log from its start; reindex makes them "
+        "fast.",
         "A fetch reads the segment from its start.",
     ),
     "offset-index-position": _by_reindex(
@@ -409,7 +413,7 @@ CATALOGUE: dict[str, Code] = {
     ),
     "offset-index-stale": _note(
         "A preallocated offset index has old entries after its end, left by a truncation.",
-        "Nothing; the broker ignores them.",
+        "No action needed; the broker ignores them.",
         "No effect on consumers.",
     ),
     "time-index-size": _by_reindex(
@@ -451,7 +455,7 @@ CATALOGUE: dict[str, Code] = {
     ),
     "time-index-stale": _note(
         "A preallocated time index has old entries after its end, left by a truncation.",
-        "Nothing; the broker ignores them.",
+        "No action needed; the broker ignores them.",
         "No effect on consumers.",
     ),
     "offset-lookup-differs": _by_reindex(
@@ -469,12 +473,12 @@ CATALOGUE: dict[str, Code] = {
     "time-lookup-passes-over": _note(
         "By its own rules, a broker answers a time lookup differently than a scan of the log "
         "would.",
-        "Nothing; the indexes are sound. To get the record, seek to scan_offset.",
+        "No action needed; the indexes are sound. To get the record, seek to scan_offset.",
         "A consumer that seeks to this time gets the answer that every broker gives.",
     ),
     "transaction-index-size": _rebuild(
         "The transaction index ends in a partial entry, which brokers ignore.",
-        "Nothing now; log recovery of the segment rewrites it, and so does kdump reindex "
+        "No action needed now; log recovery of the segment rewrites it, and so does kdump reindex "
         "--only txnindex.",
         "No immediate effect: brokers ignore the partial entry.",
         show=Show.ENTRIES,
@@ -517,7 +521,7 @@ CATALOGUE: dict[str, Code] = {
     ),
     "transaction-open": _note(
         "A transaction has no marker yet.",
-        "Nothing while its producer is active.",
+        "No action needed while its producer is active.",
         "read_committed consumers wait at the first offset of the earliest one.",
     ),
     "transaction-hanging": _damage(
@@ -558,9 +562,9 @@ CATALOGUE: dict[str, Code] = {
     "producers-not-checked": _note(
         "Too many transactions are open at once, so some producers were not checked to the end of "
         "the log.",
-        "Nothing; sequences, snapshots, and transaction indexes of these producers were not "
-        "checked.",
-        "Unknown for these producers.",
+        "No action needed; sequences, snapshots, and transaction indexes of these producers were "
+        "not checked.",
+        "The effect is unknown for these producers.",
     ),
     "snapshot-size": _dropped_state(
         "A producer snapshot is shorter or longer than its entry count requires."
@@ -577,7 +581,7 @@ CATALOGUE: dict[str, Code] = {
     ),
     "snapshot-stray": _note(
         "The offset of a producer snapshot is below the first segment or above the log end.",
-        "Nothing; the next start deletes it.",
+        "No action needed; the next start deletes it.",
         "No broker reads it.",
     ),
     "snapshot-missing": _note(
@@ -663,7 +667,7 @@ CATALOGUE: dict[str, Code] = {
     ),
     "file-unknown": _note(
         "A file or directory has a name that brokers do not know.",
-        "Nothing, or move it elsewhere.",
+        "Leave it, or move it elsewhere.",
         "Brokers ignore it.",
     ),
     "file-access": _rebuild(
@@ -673,12 +677,12 @@ CATALOGUE: dict[str, Code] = {
     ),
     "index-without-log": _note(
         "A segment has indexes but no log.",
-        "Nothing; a start removes them. If the log should exist, look for it.",
+        "No action needed; a start removes them. If the log should exist, look for it.",
         "No consumer uses them.",
     ),
     "leftover": _note(
         "Files of an unfinished operation, or files that wait for deletion, are left over.",
-        "Nothing; a start removes or ignores them.",
+        "No action needed; a start removes or ignores them.",
         "No consumer sees them.",
     ),
     "reindex-unfinished": _note(
@@ -688,13 +692,13 @@ CATALOGUE: dict[str, Code] = {
     ),
     "swap-left": _note(
         "Replacement segments (.swap) were not put in place.",
-        "Nothing; the next start puts them in place.",
+        "No action needed; the next start puts them in place.",
         "Until the next start the old segments are read, if they exist.",
     ),
     "segments-apart": _note(
         "Offsets are missing between two segments, and compaction may have removed them.",
-        "If this topic was never compacted, recover them from a replica. --server-properties, or "
-        "the data directory with the metadata log, shows whether it was.",
+        "If this topic was never compacted, recover them from a replica. To find out, add "
+        "--server-properties or the data directory with the metadata log.",
         "Consumers skip the missing offsets silently, and brokers do not notice.",
     ),
     "offsets-apart": _note(
@@ -712,12 +716,12 @@ CATALOGUE: dict[str, Code] = {
     ),
     "partition-empty": _note(
         "A partition's directory contains no segment.",
-        "Nothing, if the partition is new.",
+        "No action needed if the partition is new.",
         "A start creates an empty segment at the log start offset.",
     ),
     "directory-retired": _note(
         "The directory is a replica that is being moved or deleted, or that was renamed to -stray.",
-        "Nothing; the broker finishes the move or the deletion.",
+        "No action needed; the broker finishes the move or the deletion.",
         "No consumer reads from it.",
     ),
     "directory-stops-start": _rebuild(
@@ -752,12 +756,12 @@ CATALOGUE: dict[str, Code] = {
     ),
     "topic-unknown": _note(
         "The cluster metadata log has no partition with this topic id and number.",
-        "Nothing, if the topic was deleted while the broker was down.",
+        "No action needed if the topic was deleted while the broker was down.",
         "From 3.7 on, a start renames the directory to -stray.",
     ),
     "replica-not-assigned": _note(
         "The cluster metadata log assigns the partition to other brokers.",
-        "Nothing, if it was moved away while the broker was down.",
+        "No action needed if it was moved away while the broker was down.",
         "From 3.7 on, a start renames the directory to -stray.",
     ),
     "meta-properties-differ": _rebuild(
@@ -817,18 +821,18 @@ CATALOGUE: dict[str, Code] = {
     ),
     "checkpoint-missing": _note(
         "There is no checkpoint of recovery points.",
-        "Nothing; the broker writes it again.",
+        "No action needed; the broker writes it again.",
         "After an unclean shutdown every segment of every partition is recovered, not only "
         "the newest.",
     ),
     "checkpoint-stale-entry": _note(
         "A checkpoint lists partitions that are not in its data directory.",
-        "Nothing, if they were moved or deleted.",
+        "No action needed if they were moved or deleted.",
         "Brokers drop these entries when they next write the file.",
     ),
     "checkpoint-lacks-partition": _note(
         "A checkpoint does not list partitions that are in its data directory.",
-        "Nothing, if they are new.",
+        "No action needed if they are new.",
         "A broker uses offset 0 for them: after an unclean shutdown all their segments are "
         "recovered.",
     ),
@@ -844,7 +848,7 @@ CATALOGUE: dict[str, Code] = {
     ),
     "cleaner-offset": _note(
         "The cleaner's checkpoint is outside the log.",
-        "Nothing; the cleaner starts over from the log start.",
+        "No action needed; the cleaner starts over from the log start.",
         "No effect on consumers.",
     ),
     "topic-settings-unknown": _note(
@@ -855,46 +859,46 @@ CATALOGUE: dict[str, Code] = {
     ),
     "roll-unexplained": _note(
         "No known setting explains why a segment was rolled.",
-        "Nothing; the topic may have had other settings.",
+        "No action needed; the topic may have had other settings.",
         "No effect on consumers.",
     ),
     "over-message-limit": _note(
         "A batch is larger than the limit of its topic or broker.",
-        "Nothing; the topic may have had another limit.",
+        "No action needed; the topic may have had another limit.",
         "Brokers serve it; a leader would not accept it again.",
     ),
     "compression-type-differs": _note(
         "Batches are not compressed as compression.type requires.",
-        "Nothing if the setting was changed; otherwise find out what wrote them, bypassing the "
-        "leader.",
+        "No action needed if the setting was changed; otherwise, find out what wrote them instead "
+        "of the leader.",
         "No effect on consumers.",
     ),
     "timestamp-type-differs": _note(
         "Batches have a different timestamp type than message.timestamp.type requires.",
-        "Nothing if the setting was changed; otherwise find out what wrote them, bypassing the "
-        "leader.",
+        "No action needed if the setting was changed; otherwise, find out what wrote them instead "
+        "of the leader.",
         "Retention and time lookups use the timestamps as they are stored.",
     ),
     "segment-over-limit": _note(
         "A segment is larger than segment.bytes.",
-        "Nothing; the limit may have been lowered since.",
+        "No action needed; the limit may have been lowered since.",
         "No effect on consumers; retention deletes complete segments only.",
         show=Show.NOTHING,
     ),
     "offset-overflow": _note(
-        "A segment has offsets that are too far above its base offset for its indexes.",
+        "A segment has offsets that are too far above its base offset to be indexed.",
         "Upgrade a broker older than 2.0 before its cleaner reaches it; newer ones split it.",
         "Consumers receive the records; the end of the segment cannot be indexed.",
     ),
     "index-over-limit": _note(
         "An index is larger than segment.index.bytes.",
-        "Nothing; the limit may have been lowered since.",
+        "No action needed; the limit may have been lowered since.",
         "No effect on consumers.",
         show=Show.NOTHING,
     ),
     "record-time-limit": _note(
         "The timestamp of a record is further from its append time than the settings allow.",
-        "Nothing; the topic may have had other limits.",
+        "No action needed; the topic may have had other limits.",
         "Brokers serve it; time-based retention and rolling use it.",
     ),
     "replay-incomplete": _note(
@@ -906,13 +910,13 @@ CATALOGUE: dict[str, Code] = {
     ),
     "replay-compacted": _note(
         "Compaction removed records with earlier states.",
-        "Nothing; a replica that was compacted later, or an earlier copy, may have them.",
+        "No action needed; a replica that was compacted later, or an earlier copy, may have them.",
         "No effect on consumers; earlier states may be incomplete.",
         show=Show.NOTHING,
     ),
     "file-times-lost": _note(
         "The times of the files were lost when the directory was copied.",
-        "Nothing; make a copy that keeps times (cp -a, rsync -a, tar) to learn more.",
+        "No action needed; make a copy that keeps times (cp -a, rsync -a, tar) to learn more.",
         "Events known only from file times have no time, and clock differences are estimated from "
         "records only.",
         show=Show.NOTHING,
@@ -925,7 +929,7 @@ CATALOGUE: dict[str, Code] = {
     ),
     "replica-not-replayed": _note(
         "Another replica of this partition is at least as complete, and is replayed instead.",
-        "Nothing; to replay this one, name only its path.",
+        "No action needed; to replay this one, name only its path.",
         "No effect on consumers.",
         show=Show.NOTHING,
     ),
@@ -961,7 +965,7 @@ CATALOGUE: dict[str, Code] = {
     ),
     "remote-epochs-differ": _note(
         "The leader epoch object of a remote segment differs from the metadata.",
-        "Nothing; restore the object before a replica is rebuilt from remote storage.",
+        "No action needed; restore the object before a replica is rebuilt from remote storage.",
         "No effect on consumers: a leader does not read it.",
         show=Show.NOTHING,
     ),
@@ -974,7 +978,7 @@ CATALOGUE: dict[str, Code] = {
     ),
     "remote-overlap": _note(
         "A finished remote segment overlaps another one.",
-        "Nothing; after an unclean election this is normal.",
+        "No action needed; after an unclean election this is normal.",
         "No effect on consumers; brokers do not report it.",
         show=Show.NOTHING,
     ),
@@ -1005,7 +1009,7 @@ CATALOGUE: dict[str, Code] = {
     "frame-cut-short": _damage(
         "A request or a response is incomplete.",
         "Capture for longer, or all of the connection.",
-        "Unknown: what was not captured may have been received.",
+        "The effect is unknown: the receiver may have had the rest.",
         show=Show.NOTHING,
     ),
     "frame-malformed": _damage(
@@ -1016,25 +1020,25 @@ CATALOGUE: dict[str, Code] = {
     ),
     "frame-unknown": _note(
         "A request has an API key or a version that no known release has.",
-        "Nothing, or use a newer kdump.",
+        "No action needed; a newer kdump may know it.",
         "Brokers without that version close the connection.",
         show=Show.NOTHING,
     ),
     "capture-gap": _damage(
         "Bytes of a TCP stream are missing in the capture.",
         "Capture again with a larger buffer (tcpdump -B) and complete packets (tcpdump -s 0).",
-        "Unknown: the receiver had the bytes.",
+        "Only the capture lacks these bytes: the receiver had them.",
         show=Show.NOTHING,
     ),
     "capture-cut-short": _damage(
         "A capture ends in the middle of a packet, or has an impossible length.",
-        "Nothing; what comes before it was read.",
-        "Unknown: what was not captured may have been received.",
+        "No action needed; what comes before it was read.",
+        "The effect is unknown: the receiver may have had the rest.",
         show=Show.NOTHING,
     ),
     "capture-skipped": _note(
         "Part of a capture was not read.",
-        "Nothing, unless you need that part.",
+        "No action needed unless you need that part.",
         "No effect on what was read.",
         show=Show.NOTHING,
     ),

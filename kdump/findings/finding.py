@@ -122,7 +122,7 @@ def and_more(finding: Finding, more: int) -> Finding:
     if not more:
         return finding
     return finding._replace(
-        message=f"{finding.message} The same at {more:,} more place{'s' * (more != 1)}."
+        message=f"{finding.message} The same in {more:,} more place{'s' * (more != 1)}."
     )
 
 

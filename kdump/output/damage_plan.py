@@ -56,8 +56,8 @@ def plan_words(ways: Sequence[WayPast], plan: str = "This file moves") -> str:
     many = sum((row.topic, row.partition) in later for row in planned)
     words = (
         f"{plan} a group without active members past the first damage of "
-        f"{count_text(len(planned), 'partition')}. Remove the partitions where the group is not "
-        "stuck at that damage: otherwise it skips records or reads them twice."
+        f"{count_text(len(planned), 'partition')}. Leave out partitions where the group is not "
+        "stuck at that damage: there, it would skip records or read them twice."
     )
     if many:
         words += (

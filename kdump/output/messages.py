@@ -40,8 +40,8 @@ def way_past(finding: Finding) -> str:
     older = ""
     if finding.oldest is not None:
         again = finding.oldest["served_from"]
-        where = "nothing after it" if again is None else f"from offset {again}"
-        older = f" With Kafka {finding.oldest['broker_version']}: {where}."
+        where = "nothing after this position" if again is None else f"again from offset {again}"
+        older = f" A {finding.oldest['broker_version']} broker serves consumers {where}."
     if served == following:
         return f"{broker} serves consumers again from offset {served}: seek there.{older}"
     disk = f"The next offset on disk is {following:,}."

@@ -67,7 +67,7 @@ def strip_lines(
         elif at + 2 + len(text) <= width - names:
             text = " " * at + f"▲ {text}"
         yield " " * names + text
-    meanings = {HAS: "there", SOME: "partial or different", NONE: "missing"}
+    meanings = {HAS: "whole", SOME: "partial or different", NONE: "missing"}
     said = [f"{sign} {meaning}" for sign, meaning in meanings.items() if sign in drawn]
     said = said if drawn & {SOME, NONE} else []
     span = f"offsets {low} to {high - 1}, {-(-(high - low) // cells):,} per character"

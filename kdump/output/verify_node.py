@@ -32,7 +32,7 @@ def node_lines(
         text, colour = "A broker is running on these directories, so no other can start", "rebuild"
     told = outcome == _STARTS and first.cause == "none"
     release = f" with Kafka {first.broker_version}" if first.broker_version else ""
-    yield coloured(text + release, colour) + ("." if told else f": {first['cause']}")
+    yield coloured(text + release, colour) + ("." if told else f" (cause: {first['cause']})")
     for row in sorted(rows, key=lambda row: row.outcome != outcome):
         if row.cause == "none":
             continue

@@ -239,7 +239,7 @@ class WhyTable(TextReport):
         wasted = sum(one.wasted_bytes for one in found)
         known = all(one.object_bytes is not None for one in found)
         text = f"wasted in remote storage: {size_text(wasted)}, incomplete copies and orphans"
-        text += "" if known else "; --tier URI adds objects that no metadata names"
+        text += "" if known else "; add --tier URI to find objects without metadata, too"
         yield from wrap(text, self._width)
 
     def _sentences(self) -> Iterator[str]:
@@ -304,7 +304,7 @@ class WhyTable(TextReport):
             if step.undo is not None:
                 yield f"     and back: {visible(step.undo)}"
         if shared is not None:
-            yield from wrap(f"Their segments are {shared}.", self._width)
+            yield from wrap(f"The segments of these steps are {shared}.", self._width)
 
 
 def _of(name: str, verdict: str, rank: int = 0) -> tuple[Column[_Share], str]:
@@ -423,8 +423,8 @@ _TIERS: tuple[Column[TierSpace], ...] = (
     folding_column("remote storage", name_of, 14),
     amount("segments", lambda row: f"{row.segments:,}", 2),
     amount("size", lambda row: size_text(row.object_bytes or row.size_bytes)),
-    amount("only_there", lambda row: _size_or_dash(row.only_remote_bytes or None)),
+    amount("only_remote", lambda row: _size_or_dash(row.only_remote_bytes or None)),
     amount("deletable", lambda row: _size_or_dash(row.bytes_by_verdict.get("deletable"))),
     amount("wasted", lambda row: _size_or_dash(row.wasted_bytes or None)),
-    folding_column("next goes", _next_remote, 12),
+    folding_column("next deletion", _next_remote, 12),
 )

@@ -13,11 +13,11 @@ def test_strip_shows_ends_holes_and_marks() -> None:
         "C  no records",
         "   high watermark 95",
         "   offsets 0 to 99, 10 per character",
-        "   █ there, ▒ partial or different, ─ missing",
+        "   █ whole, ▒ partial or different, ─ missing",
     ]
     lines = [*strip_lines(extents, 80, high_watermark=95)]
     assert lines[0] == "A  " + HAS * 64
-    assert lines[-1].startswith("   offsets 0 to 99, 2 per character, █ there")
+    assert lines[-1].startswith("   offsets 0 to 99, 2 per character, █ whole")
     assert "high watermark 95 ▲" in lines[3]
     assert lines[3].index("▲") == 3 + 95 * 64 // 100
 

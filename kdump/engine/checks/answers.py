@@ -44,7 +44,7 @@ class WrongAnswer(NamedTuple):
         return sentence.format(right=right, given=given)
 
 
-HARMLESS = "All lookups that were tried still give the right answer."
+HARMLESS = "Every lookup that kdump tried still gives the right answer."
 
 
 class Answers:
@@ -228,9 +228,9 @@ class EntryReports:
     def disorder(self, code: str, odd: list[int], count: int) -> Finding:
         """Entries that do not rise: one finding, for they are one disorder."""
         targets = [target for slot in odd[:TRIES] for target in self.nearby_targets(slot)]
-        message = f"{count:,} entries are not above those before them."
+        message = f"{count:,} entries are not greater than those before them."
         if count == 1:
-            message = "One entry is not above those before it."
+            message = "One entry is not greater than those before it."
         return self.misled_finding(code, odd[0], message, self.find_wrong(targets))
 
     def report_bad(self, entries: list[BadEntry]) -> Iterator[Reported]:

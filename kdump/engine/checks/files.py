@@ -42,7 +42,7 @@ _EXPECTED = names.SEGMENT_KINDS | {
     Kind.LOCK,
 }
 _LEFTOVERS = {
-    names.DELETED: "A start removes {them}, and a running broker after "
+    names.DELETED: "A start removes {them}; a running broker removes {them} after "
     "log.segment.delete.delay.ms.",
     names.CLEANED: "A start removes {them}. A running cleaner may be using {them}.",
     names.PART: "A start removes {them}. A running broker may be writing {them}.",
@@ -245,8 +245,8 @@ def _words(found: list[_Swap], replaced: list[int], lost: list[int]) -> str:
     if replaced:
         return f"A start replaces segment {_list(replaced)} by the .swap files of segment {bases}."
     words = (
-        f"A start turns the .swap files of segment {bases} into a segment; no other has its "
-        "offsets."
+        f"A start turns the .swap files of segment {bases} into a segment; no other segment "
+        "has its offsets."
     )
     if any(swap.legacy for swap in found):
         words += " Brokers from 0.9.0 to 0.10.2 also delete the segment before it."

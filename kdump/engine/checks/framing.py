@@ -193,12 +193,12 @@ class _Order:
         if too_high:
             message = (
                 f"{offsets_clause(last.first, last.last, 'are', 'is')} above {entry.first:,}, "
-                "where the next batch starts."
+                "the first offset of the next batch."
             )
             return self._make_finding("offset-not-rising", last, floor + 1, message)
         message = (
             f"{offsets_clause(entry.first, entry.last, 'are', 'is')} not above {last.last:,}, "
-            "where the batch before ends."
+            "the last offset of the batch before it."
         )
         return self._make_finding("offset-not-rising", entry, last.last + 1, message)
 
@@ -222,7 +222,7 @@ class _Order:
             verbs = "are", "is"
             where = f"above {end - 1:,}, the highest that the segment can hold"
         offsets = offsets_clause(entry.first, entry.last, *verbs)
-        message = f"{offsets} {where}. {fits:,} would fit."
+        message = f"{offsets} {where}. Offset {fits:,} would fit."
         return self._make_finding(damage.past_code(segment.next_base), entry, fits, message)
 
     def _make_finding(self, code: str, entry: _Entry, expected: int, message: str) -> Finding:

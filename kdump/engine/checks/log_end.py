@@ -161,9 +161,12 @@ def _stop_finding(segment: SegmentScan, header: _Header, indexed: int | None) ->
             f"log at position {header.position:,}."
         )
     elif sure:
-        way = f"{fits:,} would fit: {eight} as its first eight bytes."
+        way = f"Offset {fits:,} would fit: set the first eight bytes of the batch to {eight}."
     else:
-        way = f"{fits:,} or above would fit: {eight} as its first eight bytes."
+        way = (
+            f"Offset {fits:,} or above would fit: for {fits:,}, set the first eight bytes of the "
+            f"batch to {eight}."
+        )
     if header.last < header.before:
         harm = (
             f"A start uses {last + 1:,} or the segment's base offset as the log end, and "

@@ -52,8 +52,8 @@ class OffsetSpan(NamedTuple):
         """The range and its length, as the subject of a sentence."""
         first, last = self.offset, self.next_offset - 1
         if first == last:
-            return f"Offset {first:,}"
-        return f"Offsets {first:,}-{last:,} ({self.next_offset - first:,})"
+            return f"Offset {first:,} is"
+        return f"Offsets {first:,}-{last:,} ({self.next_offset - first:,} offsets) are"
 
 
 class _Cleaner(NamedTuple):
@@ -116,7 +116,7 @@ def _find_inside(partition: PartitionScan, why: str) -> Iterator[Finding]:
         if not inside:
             continue
         (hole, position), *others = inside
-        words = f"{hole.words} are missing between two batches."
+        words = f"{hole.words} missing between two batches."
         if others:
             more = sum(later.next_offset - later.offset for later, _ in others)
             words += f" {more:,} more are missing between later batches."
@@ -162,7 +162,7 @@ def _hole_finding(
     """Report a hole behind a segment; `start`: no offset below it is missed."""
     if hole.next_offset <= start:
         words = (
-            f"{hole.words} are in no segment. The log starts at {start:,}, so consumers do "
+            f"{hole.words} in no segment. The log starts at {start:,}, so consumers do "
             "not read them."
         )
         return _missing_finding("segments-apart", one, hole, message=words)
@@ -171,7 +171,7 @@ def _hole_finding(
     if why is None and cleaner.provable:
         why = _proof(partition, *lost)
     if why is None:
-        words = f"{lost.words} are in no segment. They may be lost: {cleaner.why}."
+        words = f"{lost.words} in no segment. They may be lost: {cleaner.why}."
         return _missing_finding("segments-apart", one, hole, message=words)
     return _loss(partition, one, hole, lost, why)
 
@@ -180,7 +180,7 @@ def _loss(
     partition: PartitionScan, one: SegmentScan, hole: OffsetSpan, lost: OffsetSpan, why: str
 ) -> Finding:
     count = lost.next_offset - lost.offset
-    words = f"{lost.words} are in no segment. They are lost: {why}."
+    words = f"{lost.words} in no segment. They are lost: {why}."
     if (left := _find_deleted(partition, hole)) is not None:
         words += f" {left} still exists: copy it before a start removes it."
     if partition.settings.tiered:

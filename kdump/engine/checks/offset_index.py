@@ -86,7 +86,7 @@ class _Reports(EntryReports):
     """Makes findings about one offset index."""
 
     sentence = (
-        "A fetch from offset {target:,} should start at {{right}}, but a broker gives {{given}}."
+        "A fetch from offset {target:,} should start at {{right}}, but a broker returns {{given}}."
     )
     known_bad: frozenset[int] = frozenset()
 
@@ -182,7 +182,7 @@ class Spacing:
             spacing = segment.end_position // len(index)
             self._densest = spacing if self._densest is None else min(self._densest, spacing)
         elif not index.entries and not segment.active:
-            message = f"The index has no entry for a log of {segment.end_position:,} bytes."
+            message = f"The index has no entry, but the log has {segment.end_position:,} bytes."
             # The first entry is that of the first append that starts beyond the interval, and a
             # restart in between begins to count again.
             expected = proof.last_position > _OPENINGS * self._interval

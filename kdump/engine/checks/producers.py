@@ -298,7 +298,7 @@ def _by_log(partition: PartitionScan, producer: Producer, states: ProducerStates
         age, allowed = states.newest_ms - producer.since_ms, 2 * allowed
         if min(producer.since_ms, states.newest_ms) < 0:
             age = 0
-    return _Age(age, allowed, f"the log continues for {span_text(age)} after it")
+    return _Age(age, allowed, f"the newest record is {span_text(age)} later")
 
 
 def _by_file(partition: PartitionScan, first: int) -> _Age:
@@ -328,8 +328,8 @@ def _waiting_words(partition: PartitionScan, newest: SegmentScan, first: int) ->
     start = max(first, partition.segments[0].base_offset)
     count = max(0, newest.last_offset + 1 - start)
     return (
-        f" read_committed consumers stop at offset {first:,}; up to {count:,} records wait "
-        "after it."
+        f" read_committed consumers stop at offset {first:,}; at most "
+        f"{count:,} record{'s wait' if count != 1 else ' waits'} there."
     )
 
 

@@ -26,7 +26,7 @@ class TimeEntries(EntryReports):
     """Makes findings about the entries of one time index."""
 
     sentence = (
-        "For time {target} the answer in this segment is {{right}}, but a broker gives {{given}}."
+        "A lookup of time {target} should return {{right}} in this segment, but returns {{given}}."
     )
 
     def try_target(self, target: int) -> WrongAnswer | None:
@@ -64,7 +64,9 @@ class TimeEntries(EntryReports):
             )
         else:
             found = self.find("time-index-last", file.entries - 1)
-            message = f"The last entry has {believed_ms}; the largest time in the log is {true_ms}."
+            message = (
+                f"The last entry has time {believed_ms}; the largest time in the log is {true_ms}."
+            )
             if believed_ms > true_ms:
                 touches = self.rests_on(file.last_value)
         found = found._replace(expected=true_ms, actual=believed_ms, message=message)

@@ -121,8 +121,8 @@ class TimeIndexes:
             message = f"{doubt.finding.message} All lookups by time still give the right answer."
             return doubt.finding._replace(message=message)
         message = (
-            f"{doubt.finding.message} For time {target_ms} the answer is {right}, but a broker "
-            "gives "
+            f"{doubt.finding.message} A lookup of time {target_ms} should return {right}, but "
+            "returns "
             f"{given}."
         )
         return doubt.finding._replace(message=message, expected=right, actual=given)

@@ -372,8 +372,8 @@ class TransactionIndexCheck:
         count = len(self._missing) + self._unmatched
         if not count:
             return
-        whose = "Aborted transactions" if count > 1 else "An aborted transaction"
-        message = f"{whose} without an entry: {count:,}."
+        have = "transactions have" if count > 1 else "transaction has"
+        message = f"{count:,} aborted {have} no entry."
         if self._missing:
             records = sum(ended.records_count for ended in self._missing)
             first = min(ended.first_offset for ended in self._missing)

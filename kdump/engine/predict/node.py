@@ -127,8 +127,8 @@ def _device_error(path: str) -> str | None:
 
 _NAME_IT = "Give its version with --broker-version."
 _WHICH = (
-    "The broker version is unknown: these directories do not belong to a KRaft node, and the "
-    "newest release starts only KRaft nodes."
+    "the broker version. These directories do not belong to a KRaft node, and the newest release "
+    "starts only KRaft nodes."
 )
 
 

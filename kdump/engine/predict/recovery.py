@@ -271,8 +271,8 @@ def _outcome(
         )
     if lost.records:
         return "empty", (
-            f"the last index entry of segment {active.base_offset} is above the end of the log: "
-            "the broker treats the segment as empty, and assigns its offsets again"
+            f"the last index entry of segment {active.base_offset} is above the end of the log, "
+            "so the broker treats the segment as empty and assigns its offsets again"
         )
     if loading.split:
         return "recover", ""

@@ -125,7 +125,7 @@ def _without(best: list[Remedy]) -> str:
     files = paths if in_store else [format_command(remove_command(path)) for path in paths]
     scopes = [_SCOPES[str(remedy["remove"])] for remedy in best]
     listed = " or ".join(f"{file} {scope}" for file, scope in zip(files, scopes, strict=True))
-    return f"{'in a copy without' if in_store else 'after'} {listed}"
+    return f"{'in a copy without' if in_store else 'if you first run'} {listed}"
 
 
 def _loses_by(row: Recovery, what: str) -> bool:

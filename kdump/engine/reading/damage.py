@@ -247,7 +247,7 @@ def _magic_words(gap: Gap) -> str | None:
     magic = with_known_magic(data)
     if magic is None:
         return None
-    return f"The magic byte is {data[MAGIC_AT]}; with magic {magic}, the checksum is right."
+    return f"The magic byte is {data[MAGIC_AT]}; with magic {magic}, the checksum would match."
 
 
 def _crc_words(gap: Gap) -> str:
@@ -265,11 +265,11 @@ def _crc_words(gap: Gap) -> str:
         covered = memoryview(gap.data)[start:size]
         second = crcmod_check(read.crc_kind, covered)
         if second == computed:
-            words += " (crcmod agrees)."
+            words += " (checked twice)."
         else:
-            words += f" (but {second:08x} by crcmod: report this)."
+            words += f" (but {second:08x} by a second library, crcmod: report this)."
     else:
-        words += " (too large for a second opinion)."
+        words += " (too large to be checked twice)."
     if gap.size_bytes != size:
         return words  # the checksum is of bytes that may not be the entry's
     from kdump.record import bitflip

@@ -175,7 +175,7 @@ class _Groups(_Log):
         if not members:
             return "group-empty", f"{text}: none left" if before else text
         if count != before:
-            text += f" (were {before})"
+            text += f" ({before} before)"
         # What there was before the first generation that is left is not known.
         if before or value["generation"] <= 1:
             text += "".join(f"; {one.member_id} joined" for one in came)

@@ -166,7 +166,7 @@ def _partition(before: c.Partition, after: c.Partition) -> Iterator[_Words]:
         text = f"ISR {_list(before.isr)} to {_list(after.isr)}"
         yield "isr", subject, text, after.topic, None
     moved = [
-        f"{name.replace('_', ' ')} {_list(getattr(before, name))} to {_list(getattr(after, name))}"
+        f"{name.replace('_', ' ')}: {_list(getattr(before, name))} to {_list(getattr(after, name))}"
         for name in ("replicas", "adding_replicas", "removing_replicas")
         if getattr(before, name) != getattr(after, name)
     ]

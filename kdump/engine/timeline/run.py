@@ -313,7 +313,7 @@ def _transaction_ties(steps: Iterable[Step], markers: Iterable[Marker]) -> Itera
             found = seen.get((*producer, partition), [])
             if len(found) == 1 and first.clock is not None and last.clock is not None:
                 clock, at_ms, spot = found[0].clock, found[0].at_ms, found[0].spot
-                why = "a decision, then its marker"
+                why = "a transaction's outcome, and its marker"
                 yield Tie(first.clock, first.at_ms, clock, at_ms, why, False, first.spot, spot)
                 why = "a marker, then the end of its transaction"
                 yield Tie(clock, at_ms, last.clock, last.at_ms, why, False, spot, last.spot)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _LOOKED_AT = 256 << 10  # bytes behind the last entry of an index
 #: A time of a file that lies further than this from what was last written to it is of a copy.
 _LATE_MS = 60_000
-_FILE_TIE = "the leader's time in the last batch of a segment, then the time of a follower's file"
+_FILE_TIE = "the leader's time in a segment's last batch, and the time of a follower's file"
 
 
 def segment_events(replica: Replica) -> None:

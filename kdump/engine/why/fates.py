@@ -149,7 +149,7 @@ class Fates:
         kept_by = self._time_rule()
         text = f"kept until {minute_text(due_ms)} by {self._time_rule()}"
         if by_file := self.policy.why_file_time(self.log.segments[pin_number], self._now_ms):
-            text += f", counted from its file time ({by_file})"
+            text += f", based on its file time ({by_file})"
             kept_by += ", file time"
         if pin is not None:
             text += f", pinned by {self._pin_words(pin, pin_number, number)}"

@@ -94,6 +94,11 @@ def _assignment_text(row: Rebalance) -> str:
     )
 
 
+def _enumerate(names: Sequence[str]) -> str:
+    *first, last = names
+    return f"{', '.join(first)}{',' * (len(first) > 1)} and {last}" if first else last
+
+
 def _explain(row: Rebalance) -> str:
     """Say which assignors give the assignment, and where the one it is held against differs."""
     if row.fits is None:
@@ -105,9 +110,17 @@ def _explain(row: Rebalance) -> str:
     ]
     shown = "; ".join(told[:_DIFFERENCES_SHOWN])
     more = f"; {len(told) - _DIFFERENCES_SHOWN} more" if told[_DIFFERENCES_SHOWN:] else ""
-    words = f"{', '.join(row.fits)} would assign the same" if row.fits else ""
+    words = f"{_enumerate(row.fits)} would assign the same" if row.fits else ""
     differs = f"differs from {row.nearest}: {shown}{more}" if row.nearest else ""
     return " \N{EM DASH} " + ("; ".join(filter(None, (words, differs))) or "not computed")
+
+
+def _ownership(row: PartitionOwner) -> str:
+    """Say since when a partition has its owner, or from when it had one until the row's time."""
+    start = "" if row.from_ms is None else time_cell(row.from_ms)
+    if row.to_ms is None:
+        return f"has owned it since {start}" if start else "owns it"
+    return f"owned it from {start}" if start else "owned it"
 
 
 def _event_text(row: Row) -> str:
@@ -116,9 +129,7 @@ def _event_text(row: Row) -> str:
         before, offset = number_cell(row.previous_offset, "-"), number_cell(row.offset, "none")
         return f"{_partition(row)}: {before} \N{RIGHTWARDS ARROW} {offset}, {_by_whom(row)}"
     if isinstance(row, PartitionOwner):
-        since = "" if row.from_ms is None else f" since {time_cell(row.from_ms)}"
-        has = "has" if row.to_ms is None else "had"
-        return f"{_partition(row)}: {_name(row.member_id)} {has} it{since}"
+        return f"{_partition(row)}: {_name(row.member_id)} {_ownership(row)}"
     if isinstance(row, Rebalance):
         epoch = f"{'generation' if row.type == 'Classic' else 'epoch'} {row.epoch}"
         by = f" by {row.protocol}" if row.protocol else ""

@@ -160,7 +160,7 @@ def skew_text(row: ClockSkew) -> str:
         by = f"between {_seconds(low)} s behind and {_seconds(high)} s ahead of {against}"
     else:
         by = f"ahead of {against} by {_seconds(low)} to {_seconds(high)} s"
-    return f"the clock of broker {row.broker_id} is {by} ({row.from_})"
+    return f"the clock of broker {row.broker_id} is {by} (evidence: {row.from_})"
 
 
 def _seconds(value: float | None) -> str:

@@ -66,7 +66,7 @@ def test_table_keeps_findings_that_stop_the_start(data: Path) -> None:
     content[8:12] = (-5).to_bytes(4, "big", signed=True)
     log.write_bytes(content)
     text = " ".join(predict("--format", "table", data).stdout.split())
-    assert "THE NODE DOES NOT START with Kafka 3.6: partition" in text
+    assert "THE NODE DOES NOT START with Kafka 3.6 (cause: partition)" in text
     assert "start-refused: At the next start the broker would stop with CorruptRecord" in text
 
 
@@ -91,7 +91,7 @@ def test_node_start_is_first_in_the_table_and_a_row_in_a_pipe(node: Node) -> Non
     assert rows(refused)[-1]["codes"] == {"start-refused": 1}
     table = predict(*asked, "--format", "table").stdout.splitlines()
     verdict, *said = table[table.index("") + 1 :]
-    assert verdict == "THE NODE DOES NOT START with Kafka 4.4: node-id"
+    assert verdict == "THE NODE DOES NOT START with Kafka 4.4 (cause: node-id)"
     assert sum("Stored node id 99" in line for line in said) == 1
     assert predict(*asked, "--fail-on", "never").exit_code == 0
     assert "start-refused in" in predict(*asked, "--nagios").stdout

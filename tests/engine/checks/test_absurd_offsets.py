@@ -97,7 +97,10 @@ def test_start_finds_the_log_end_by_the_last_base_offset(sound: Path, wrong: int
     found = only(sound)
     assert (found.code, found.position) == ("log-end-astray", start)
     assert (found.expected, found.actual, found.offset) == (87, wrong, 87)
-    assert "87 would fit: 00 00 00 00 00 00 00 57" in found.message
+    assert (
+        "Offset 87 would fit: set the first eight bytes of the batch to 00 00 00 00 00 00 00 57."
+        in found.message
+    )
 
 
 def test_last_wrapper_gives_its_offset_span(tmp_path: Path) -> None:
@@ -107,7 +110,10 @@ def test_last_wrapper_gives_its_offset_span(tmp_path: Path) -> None:
     ]
     found = only(write_partition(tmp_path, {0: parts}))
     assert (found.code, found.expected, found.actual) == ("log-end-astray", 9, ABSURD)
-    assert "9 would fit: 00 00 00 00 00 00 00 09" in found.message
+    assert (
+        "Offset 9 would fit: set the first eight bytes of the batch to 00 00 00 00 00 00 00 09."
+        in found.message
+    )
 
 
 def test_index_confirms_the_last_base_offset_after_damage(sound: Path) -> None:
@@ -217,12 +223,12 @@ def test_batch_out_of_order_is_reported_with_the_expected_offset(
     behind = first[row + 1] if row + 1 < len(first) else None
     ways = {
         "not-rising": [
-            f"are not above {fits - 1:,}, where the batch before ends.",
-            f"are above {behind}, where the next batch starts.",
+            f"are not above {fits - 1:,}, the last offset of the batch before it.",
+            f"are above {behind}, the first offset of the next batch.",
         ],
-        "past-next": [f"reach into the next segment, which starts at 30. {fits} would fit."],
+        "past-next": [f"reach into the next segment, which starts at 30. Offset {fits} would fit."],
         "past-range": [
-            "are above 2,147,483,647, the highest that the segment can hold. 6 would fit."
+            "are above 2,147,483,647, the highest that the segment can hold. Offset 6 would fit."
         ],
         "below-base": [],
     }

@@ -23,9 +23,9 @@ def swap_entries(directory: Path, extension: str, size: int, one: int, other: in
 @pytest.mark.parametrize(
     ("one", "other", "message"),
     [
-        (1, 2, "One entry is not above those before it."),
-        (1, 3, "2 entries are not above those before them."),
-        (2, 5, "2 entries are not above those before them."),
+        (1, 2, "One entry is not greater than those before it."),
+        (1, 3, "2 entries are not greater than those before them."),
+        (2, 5, "2 entries are not greater than those before them."),
     ],
 )
 def test_falling_entries_are_reported(

@@ -113,8 +113,8 @@ def test_leftovers_have_one_note(data: DataDirectory, suffix: str) -> None:
 @pytest.mark.parametrize(
     ("count", "message"),
     [
-        (1, "0.log.deleted is left over. A start removes it, "),
-        (2, "0.log.deleted and 1 more are left over. A start removes them, "),
+        (1, "0.log.deleted is left over. A start removes it; "),
+        (2, "0.log.deleted and 1 more are left over. A start removes them; "),
     ],
 )
 def test_leftovers_are_counted(data: DataDirectory, count: int, message: str) -> None:
@@ -167,10 +167,12 @@ def test_swap_without_its_original_is_not_a_hole(data: DataDirectory) -> None:
     swap(data.path / "users-3", 10)
     told = find_one(data.path)
     assert (told.code, told.severity.value, told.segment) == ("swap-left", "note", 10)
-    assert "no other has its offsets" in told.message
+    assert "no other segment has its offsets" in told.message
 
 
-KEPT = "A start turns the .swap files of segment {} into a segment; no other has its offsets."
+KEPT = (
+    "A start turns the .swap files of segment {} into a segment; no other segment has its offsets."
+)
 LOST = (
     "The .swap files of segment {} are next to files of an unfinished cleaning: a start deletes "
     "those of segment {}."
@@ -304,8 +306,8 @@ def test_unproven_hole_is_a_note(data: DataDirectory) -> None:
     assert told.position == 5 * BATCH_BYTES
     assert (told.expected, told.actual, told.size_bytes) == (10, 20, 0)
     assert told.message == (
-        "Offsets 10-19 (10) are in no segment. They may be lost: the topic's cleanup.policy "
-        "is unknown."
+        "Offsets 10-19 (10 offsets) are in no segment. They may be lost: the topic's "
+        "cleanup.policy is unknown."
     )
 
 
@@ -346,7 +348,7 @@ def test_hole_proved_by_a_snapshot(
     found = {told.code: told for told in findings(data.path)}
     assert ("segment-missing" in found) is (words is not None)
     if words:
-        message = f"Offsets 10-19 (10) are in no segment. They are lost: {words}"
+        message = f"Offsets 10-19 (10 offsets) are in no segment. They are lost: {words}"
         assert found["segment-missing"].message == message
 
 

@@ -132,7 +132,7 @@ def test_missing_file_covers_dependent_findings() -> None:
 def test_suspects_of_a_kind_in_a_file_become_one_finding() -> None:
     found = fold(suspect(segment=0, position=at) for at in range(5000))
     assert len(found) == 1
-    assert "The same at 4,999 more places." in found[0].message
+    assert "The same in 4,999 more places." in found[0].message
 
 
 def test_consequences_are_listed_up_to_twenty() -> None:
@@ -150,7 +150,7 @@ def test_findings_of_a_million_gaps_are_limited() -> None:
 
     found = fold(gaps())
     assert len(found) == FINDINGS_A_CODE
-    assert "The same at 19,000 more places." in found[-1].message
+    assert "The same in 19,000 more places." in found[-1].message
     assert [each.more for each in found] == [0] * (FINDINGS_A_CODE - 1) + [19_000]
     assert len(found[-1].consequences) == 2
 
@@ -163,7 +163,7 @@ def test_suspects_over_the_limit_are_counted() -> None:
 
     found = fold(suspects())
     assert len(found) == FINDINGS_A_CODE
-    assert "The same at 2,000 more places." in found[-1].message
+    assert "The same in 2,000 more places." in found[-1].message
 
 
 def test_highest_possible_offset_is_reported() -> None:
@@ -252,7 +252,7 @@ def test_findings_above_the_limit_are_counted(count: int, more: int | None) -> N
     found = fold(gap(200 * number, 100, 10 * number, 10 * number + 5) for number in range(count))
     assert len(found) == FINDINGS_A_CODE
     assert found[-1].more == (more or 0)
-    assert ("The same at 1 more place." in found[-1].message) == bool(more)
+    assert ("The same in 1 more place." in found[-1].message) == bool(more)
     every = fold(suspect(segment=0, position=number) for number in range(count))
-    assert f"The same at {count - 1:,} more places." in every[0].message
+    assert f"The same in {count - 1:,} more places." in every[0].message
     assert len(every) == 1

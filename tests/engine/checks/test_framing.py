@@ -185,7 +185,7 @@ def test_reports_are_bounded_after_a_thousand_gaps(tmp_path: Path) -> None:
     (directory / name(0, "timeindex")).unlink()
     found = [each for each in run_checks(directory) if each.code == "crc-mismatch"]
     assert len(found) == 1000
-    assert "The same at 250 more places." in found[-1].message
+    assert "The same in 250 more places." in found[-1].message
     assert "stored" in found[-1].message
 
 

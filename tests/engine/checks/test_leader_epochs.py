@@ -139,7 +139,7 @@ def test_malformed_checkpoint_is_reported(tmp_path: Path, text: str) -> None:
 def test_several_malformed_lines_have_one_finding(tmp_path: Path) -> None:
     found = only(write(tmp_path, 0, 0, checkpoint="0\n3\nx\ny\nz\n"))
     assert found.code == "checkpoint-malformed"
-    assert found.message.endswith("The same at 2 more places.")
+    assert found.message.endswith("The same in 2 more places.")
 
 
 def test_entries_out_of_order_are_reported(tmp_path: Path) -> None:

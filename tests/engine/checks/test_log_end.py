@@ -154,7 +154,10 @@ def test_impossible_offsets_are_reported(
     else:
         assert found.expected == int(fits.removesuffix(" or above").replace(",", ""))
         eight = " ".join(f"{byte:02x}" for byte in struct.pack(">q", found.expected))
-        assert found.message.endswith(f" {fits} would fit: {eight} as its first eight bytes.")
+        least = f"for {found.expected:,}, " if fits.endswith(" or above") else ""
+        assert found.message.endswith(
+            f" Offset {fits} would fit: {least}set the first eight bytes of the batch to {eight}."
+        )
     last = actual if len(parts) > 1 and parts[-1][16] < 2 else actual + 2
     assert f"has {offsets_text(actual, last)}, but" in found.message
     below = "or the segment's base offset as the log end" in found.message

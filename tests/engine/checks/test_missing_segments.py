@@ -59,7 +59,7 @@ def test_missing_segment_of_an_uncompacted_topic_is_lost(
     assert (found.lost_at_least, found.lost_at_most) == (30, 30)
     source = settings.source("cleanup_policy")
     assert found.message == (
-        "Offsets 30-59 (30) are in no segment. They are lost: this topic is not compacted "
+        "Offsets 30-59 (30 offsets) are in no segment. They are lost: this topic is not compacted "
         f"(cleanup.policy=delete, {source})."
     )
 
@@ -86,7 +86,9 @@ def test_broker_files_decide_if_the_log_is_otherwise_complete(orders: Path) -> N
 def test_suspected_loss_has_its_reason(orders: Path, settings: Settings, why: str) -> None:
     found = only(orders, settings)
     assert (found.code, found.severity.value) == ("segments-apart", "note")
-    assert found.message == f"Offsets 30-59 (30) are in no segment. They may be lost: {why}."
+    assert (
+        found.message == f"Offsets 30-59 (30 offsets) are in no segment. They may be lost: {why}."
+    )
 
 
 def test_formerly_compacted_topic_may_have_holes(orders: Path) -> None:
@@ -104,7 +106,7 @@ def test_offsets_below_the_log_start_are_not_lost(orders: Path) -> None:
     write_checkpoint(checkpoint, [("orders", 0, 50)])
     found = only(orders, DELETED)
     assert (found.code, found.lost_at_most) == ("segment-missing", 10)
-    assert found.message.startswith("Offsets 50-59 (10) are in no segment. They are lost")
+    assert found.message.startswith("Offsets 50-59 (10 offsets) are in no segment. They are lost")
     write_checkpoint(checkpoint, [("orders", 0, 60)])
     found = only(orders, DELETED)
     assert (found.code, found.lost_at_most) == ("segments-apart", None)
@@ -193,7 +195,7 @@ def test_missing_offsets_are_reported_without_compaction(orders: Path) -> None:
     assert (found.severity.value, found.offset, found.next_offset) == ("note", 69, 72)
     assert (found.position, found.size_bytes) == (size, 0)
     assert found.message == (
-        "Offsets 69-71 (3) are missing between two batches. 3 more are missing "
+        "Offsets 69-71 (3 offsets) are missing between two batches. 3 more are missing "
         "between later batches. They may be lost: this topic is not compacted "
         f"(cleanup.policy=delete, {DELETED.source('cleanup_policy')})."
     )

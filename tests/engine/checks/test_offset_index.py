@@ -125,7 +125,9 @@ def test_sound_fetch_starts_after_a_wrong_length(sound: Path) -> None:
     data = read(sound, SEALED, "log")
     write(sound, SEALED, "log", damage.put(data, log[2].position + 8, bytes(4)))
     told = next(one for one in run_checks(sound) if one.code == "offset-index-position")
-    assert "A fetch from offset 59 should start at 59, but a broker gives an error." in told.message
+    assert (
+        "A fetch from offset 59 should start at 59, but a broker returns an error." in told.message
+    )
 
 
 def test_position_without_a_batch_is_reported(sound: Path) -> None:
@@ -144,7 +146,7 @@ def test_many_bad_entries_have_one_finding(sound: Path) -> None:
     put(sound, [(offset, position + 1) for offset, position in pairs])
     found = only(sound)
     assert place_of(found, sound) == ("offset-index-position", name(SEALED, "index"), 0, 8)
-    assert f"The same at {len(pairs) - 1} more places." in found.message
+    assert f"The same in {len(pairs) - 1} more places." in found.message
 
 
 def test_offset_below_earlier_batches(sound: Path) -> None:
@@ -168,7 +170,7 @@ def test_offset_between_batches_is_harmless(tmp_path: Path) -> None:
     found = only(directory)
     assert place_of(found, directory) == ("offset-index-offset", name(0, "index"), 0, 8)
     assert found.offset is None
-    assert "All lookups that were tried still give" in found.message
+    assert "Every lookup that kdump tried still gives" in found.message
 
 
 def test_zeros_in_a_sealed_segment_are_reported(sound: Path) -> None:
@@ -309,7 +311,7 @@ def test_messages_about_entries_that_do_not_rise(sound: Path, odd: list[int], wo
     put(sound, pairs)
     found = only(sound)
     assert (found.code, found.position) == ("offset-index-order", 32)
-    assert found.message.startswith(f"{words} not above th")
+    assert found.message.startswith(f"{words} not greater than th")
 
 
 def test_messages_about_an_entry_without_a_batch(sound: Path) -> None:
@@ -319,5 +321,5 @@ def test_messages_about_an_entry_without_a_batch(sound: Path) -> None:
     put(sound, pairs)
     assert only(sound).message == (
         f"The entry for offset {relative} names position {position + 1:,}, where no batch starts. "
-        f"A fetch from offset {relative} should start at {relative}, but a broker gives none."
+        f"A fetch from offset {relative} should start at {relative}, but a broker returns none."
     )

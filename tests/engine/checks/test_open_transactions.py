@@ -31,9 +31,9 @@ def test_open_transaction_is_reported(tmp_path: Path) -> None:
     path = write_log(tmp_path, {0: [data(0), data(1, 7, 0, count=2, transactional=True), data(3)]})
     (found,) = run_checks(path)
     assert found.message == (
-        f"Producer 7, epoch 0, {SINCE} 1 (2023-11-14T22:13:21.000Z), with 2 records; the log "
-        "continues for 2 s after it. read_committed consumers stop at offset 1; up to 3 "
-        "records wait after it. To see its batches: kdump dump --batches --producer-id 7 "
+        f"Producer 7, epoch 0, {SINCE} 1 (2023-11-14T22:13:21.000Z), with 2 records; the newest "
+        "record is 2 s later. read_committed consumers stop at offset 1; at most 3 records wait "
+        "there. To see its batches: kdump dump --batches --producer-id 7 "
         f"--from-offset 1 {path}"
     )
 
@@ -47,9 +47,9 @@ def test_age_by_batches_outside_of_transactions(
     behind = [data(2 + n, timestamp=TIME + at * MINUTE_MS) for n, at in enumerate(minutes)]
     first, second = run_checks(write_log(tmp_path, {0: batches + behind}))
     assert [first.code, second.code].count("transaction-hanging") == hangs
-    age = f"the log continues for {max(minutes)} min after it."
+    age = f"the newest record is {max(minutes)} min later."
     start = f"{SINCE} 0 (2023-11-14T22:13:20.000Z), with 1 record; {age}"
-    waiting = " read_committed consumers stop at offset 0; up to 4 records wait after it."
+    waiting = " read_committed consumers stop at offset 0; at most 4 records wait there."
     end = f" {ABORT} --topic orders --partition 7 --start-offset 0"
     if hangs:
         assert first.message == f"Producer 7, epoch 0, {start} {LIMIT}{waiting}{end}"
@@ -69,7 +69,7 @@ def test_unknown_time_proves_no_age(tmp_path: Path, time: int) -> None:
     ]
     (found,) = run_checks(write_log(tmp_path, {0: batches}))
     assert found.code == "transaction-open"
-    assert "the log continues for 0 " in found.message
+    assert "the newest record is 0 " in found.message
 
 
 def test_later_markers_decide_before_records(tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_later_markers_decide_before_records(tmp_path: Path) -> None:
     path = write_log(tmp_path, {0: batches})
     (found,) = run_checks(path)
     assert found.code == "transaction-open"
-    assert "the log continues for 15 min after it" in found.message
+    assert "the newest record is 15 min later" in found.message
     batches[3] = marker(3, 9, COMMIT, timestamp=TIME + 16 * MINUTE_MS)
     write_log(tmp_path, {0: batches})
     (found,) = run_checks(path)
@@ -113,4 +113,4 @@ def test_copy_with_another_name_has_no_abort_command(tmp_path: Path) -> None:
     copy = path.rename(tmp_path / "copy")
     (found,) = run_checks(copy)
     assert found.code == "transaction-hanging"
-    assert found.message.endswith("up to 2 records wait after it.")
+    assert found.message.endswith("at most 2 records wait there.")

@@ -27,7 +27,7 @@ def test_problem_at_several_places_has_one_finding(places: int, more: str | None
     assert (told.code, told.path, told.segment) == (CODE, PLACE.path, 10)
     assert (told.position, told.size_bytes, told.expected, told.actual) == (34, 7, 1, 2)
     sentence = CATALOGUE[CODE].sentence
-    assert told.message == (f"{sentence} The same at {more}." if more else sentence)
+    assert told.message == (f"{sentence} The same in {more}." if more else sentence)
 
 
 def test_missing_or_unreadable_small_file(tmp_path: Path) -> None:

@@ -230,8 +230,8 @@ def test_empty_index_uses_the_file_time_in_milliseconds(sound: Path, late_ms: in
     told = only(sound)
     assert (told.code, told.position, told.size_bytes) == ("time-index-last", 0, 0)
     assert told.message == (
-        f"The time index is empty; the largest time in the log is {newest}. For time {asked} the "
-        f"answer is an offset of segment {SECOND}, but a broker gives none."
+        f"The time index is empty; the largest time in the log is {newest}. A lookup of "
+        f"time {asked} should return an offset of segment {SECOND}, but returns none."
     )
 
 
@@ -240,15 +240,15 @@ def test_messages_about_a_last_entry(sound: Path) -> None:
     newest, early = pairs[-1][0], pairs[-2][0]
     put(sound, pairs[:-1])
     assert only(sound).message == (
-        f"The last entry has {early}; the largest time in the log is {newest}. For time {newest} "
-        f"the answer is an offset of segment {FIRST}, but a broker gives an offset of segment "
-        f"{SECOND}."
+        f"The last entry has time {early}; the largest time in the log is {newest}. A lookup of "
+        f"time {newest} should return an offset of segment {FIRST}, but returns an offset of "
+        f"segment {SECOND}."
     )
     data = read(sound, FIRST, "timeindex")
     write(sound, FIRST, "timeindex", data + bytes(2 * SIZE))
     assert only(sound).message.startswith(
         "The last 2 entries are zeros, in a segment that is not the newest; the largest time in "
-        f"the log is {newest}. For time {newest} "
+        f"the log is {newest}. A lookup of time {newest} "
     )
 
 

@@ -160,7 +160,7 @@ def test_missing_entries_have_one_finding(tmp_path: Path) -> None:
     ((told, _),) = check_entries(tmp_path, [], ENDED, other)
     assert (told.offset, told.expected, told.actual) == (50, "2 entries", "none")
     assert told.message == (
-        "Aborted transactions without an entry: 2. read_committed consumers receive 7 aborted "
+        "2 aborted transactions have no entry. read_committed consumers receive 7 aborted "
         "records, between offsets 30 and 59. (Doubt.)"
     )
 

@@ -94,7 +94,7 @@ def test_missing_index_is_reported(sound: Path) -> None:
     assert found.code == "transaction-index-missing"
     assert (found.path, found.segment, found.offset) == (str(index_of(sound, 6)), 6, 6)
     assert found.message.startswith(
-        "An aborted transaction without an entry: 1. read_committed consumers receive "
+        "1 aborted transaction has no entry. read_committed consumers receive "
         "2 aborted records, between offsets 2 and 4."
     )
     assert found.expected == "1 entries"
@@ -185,7 +185,7 @@ def test_entries_out_of_order_are_reported(tmp_path: Path) -> None:
     index_of(path, 0).write_bytes(aborted_index(*entries))
     found = only(path)
     assert (found.code, found.position) == ("transaction-index-order", 1 * 34)
-    assert "The same at 1 more place." in found.message
+    assert "The same in 1 more place." in found.message
 
 
 def test_repeated_entry_is_reported(sound: Path) -> None:

@@ -71,9 +71,9 @@ def test_best_remedies_are_listed_with_both_numbers(data: DataDirectory) -> None
     assert rows["users"]["remedies"] == []
     (message,) = messages.values()
     assert message.endswith(
-        f" After rm {data.path}/.kafka_cleanshutdown (so that every partition of the directory is "
-        f"recovered) or rm {data.path}/orders-0/{0:020}.index (so that the segment is recovered), "
-        f"the start loses 2 records instead of 10."
+        f" If you first run rm {data.path}/.kafka_cleanshutdown (so that every partition of the "
+        f"directory is recovered) or rm {data.path}/orders-0/{0:020}.index (so that the segment "
+        f"is recovered), the start loses 2 records instead of 10."
     )
 
 
@@ -84,7 +84,7 @@ def test_clean_shutdown_file_is_kept_if_others_would_lose(data: DataDirectory) -
     messages, rows = foretold(data.path)
     assert (rows["users"]["records_lost"], rows["users"]["remedies"][0]["records_lost"]) == (0, 8)
     assert list(messages) == ["orders"]
-    assert f"After rm {data.path}/orders-0/{0:020}.index (" in messages["orders"]
+    assert f"If you first run rm {data.path}/orders-0/{0:020}.index (" in messages["orders"]
     assert messages["orders"].endswith("instead of 10.")
 
 

@@ -250,7 +250,7 @@ def test_use_of_a_file_time_is_reported(data: Path) -> None:
     assert "last record" not in first["text"]
     assert "file" not in of("segment-fate", rows(data))[0]["text"]
     kept = of("segment-fate", rows(data, now_ms=1_600_000_100_000, broker_version=(0, 9, 0)))[0]
-    assert "counted from its file time (brokers before 0.10.1" in kept["text"]
+    assert "based on its file time (brokers before 0.10.1" in kept["text"]
     assert kept["kept_by"].endswith(", file time")
 
 
