@@ -280,8 +280,8 @@ def _outcome(
         whys = [f"segment {base}: {why}" for base, why in loading.rebuilt]
         if loading.recovered:
             whys.append(
-                f"no clean shutdown: recovery reads {_segments(len(loading.recovered))} from "
-                f"offset {loading.stop.recovery_point} on and finds no damage"
+                f"without a clean shutdown, recovery reads {_segments(len(loading.recovered))} "
+                f"from offset {loading.stop.recovery_point} on and finds no damage"
             )
         return "recover", "; ".join(whys)
     if loading.files.swapped:

@@ -285,7 +285,8 @@ class _PartitionCheck:
         effect = _WITHOUT.get(kind)
         if effect is None:
             effect = self._stops(segment) + ("" if kind is Kind.LOG else _CACHED)
-        others = f", and {len(kinds) - 1} more of its objects" if len(kinds) > 1 else ""
+        more = len(kinds) - 1
+        others = f", as {'is' if more == 1 else 'are'} {more} more of its objects" if more else ""
         message = (
             f"The {kind.value} object of segment {segment.segment_id}, offsets "
             f"{segment.start_offset:,} to {segment.end_offset:,}, is missing{others}. {effect}."
