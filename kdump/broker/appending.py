@@ -31,6 +31,7 @@ from kdump.broker.versions import has
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.kernels.columns import DecodedRecords, RecordBatches
+from kdump.kernels.text_form import time_text
 from kdump.record.batch import read_batch
 from kdump.record.compression import GZIP_CUT
 from kdump.record.decoded_part import DecodedPart
@@ -486,7 +487,10 @@ class _Records:
         """Note that a timestamp, or its type, is not what a producer may send (V22)."""
         topic = self._topic
         if self._is_off(time):
-            words = f"a timestamp of {time}, outside the topic's limits at {topic.now_ms}"
+            words = (
+                f"a timestamp of {time_text(time)}, outside the topic's limits at "
+                f"{time_text(topic.now_ms)}"
+            )
             self._note(BAD_TIME, words)
             return True
         limited = topic.settings.timestamp_type == "CreateTime" and time != NO_TIMESTAMP

@@ -120,7 +120,7 @@ def report(
         kdump report --from 03:00 --to 03:30 --output night.md /data/broker*
         kdump report --format csv --rows evidence-file /data/broker1
     """
-    from kdump.cli.reports import again
+    from kdump.cli.reports import InfoReport, again
     from kdump.cli.results import run_plan
     from kdump.output.case.case import Case
     from kdump.output.forms import form_of_name
@@ -140,7 +140,7 @@ def report(
         raise click.UsageError("--redact requires --format html or markdown")
     asked |= {"writing": writing, "hashes": not no_hashes, "records": records or 0}
     if not is_page:
-        return run_plan("report", paths, asked)
+        return run_plan("report", paths, asked, report=lambda options: InfoReport())
     case = Case([find_given_path(path) for path in paths], redacted=redact)
     page = CaseReport(case, title, asked["now_ms"], _without_output(again()))
     return run_plan("report", paths, asked, report=lambda options: page)

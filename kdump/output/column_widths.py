@@ -153,6 +153,8 @@ _LONGEST_PIECE = 24
 _NAMES, _LONGEST_NAME = ("topic", "partition", "compacted", "group"), 32
 #: Rather than a name, the other cells are broken, in columns of at least this width.
 _NARROWEST = 12
+#: A text in a narrower column is hard to read.
+_READABLE = 30
 #: Cells that say nothing.
 _BLANK = ("", "-", "∅")
 
@@ -169,7 +171,9 @@ class Column(NamedTuple, Generic[R]):
     goes on below instead, in the tables that rich draws. When there is still no room, columns with
     the highest `rank` are left out first; rank 0 always stays. What is the same in all rows of a
     column that may be shared (`shares`) is written once, below them; a column of dashes not at all.
-    A cell that `echoes` is not written again where it is that of the row above.
+    A cell that `echoes` is not written again where it is that of the row above; one that
+    `continues` is not in the further rows of a group, whose first cell is empty. What is `below`
+    goes on lines below each row where it would have little room, or would take that of others.
     """
 
     name: str
@@ -181,6 +185,8 @@ class Column(NamedTuple, Generic[R]):
     rank: int = 0
     shares: bool = False
     echoes: bool = False
+    continues: bool = False
+    below: bool = False
 
     def title(self) -> tuple[str, str]:
         """Return the name on two lines, the upper one empty where one line will do."""
@@ -241,16 +247,20 @@ def cells_of(columns: Sequence[Column[Any]], row: Row | Mapping[str, Any]) -> tu
 
 
 class Layout(NamedTuple):
-    """What fits: positions of the columns shown, their widths, and the gap between two."""
+    """What fits: positions of the columns shown, their widths, and the gap between two.
+
+    `below` is the position of the column that goes below each row, if one does.
+    """
 
     shown: tuple[int, ...]
     widths: list[int]
     gap: str
     blank: frozenset[int] = frozenset()
+    below: int | None = None
 
     def without(self, columns: Sequence[Column[Any]]) -> list[str]:
         """Name the columns that have something to say, and no room."""
-        unseen = set(range(len(columns))) - {*self.shown, *self.blank}
+        unseen = set(range(len(columns))) - {*self.shown, *self.blank, self.below}
         return [columns[at].name for at in sorted(unseen)]
 
     def holds(self, columns: Sequence[Column[Any]], rows: Sequence[Sequence[str]]) -> bool:
@@ -275,9 +285,38 @@ def fit(
         max([*map(len, column.title()), *(width_of(row[index]) for row in rows)])
         for index, column in enumerate(columns)
     ]
-    shown = list(range(len(columns)))
     if width is None:
-        return Layout(tuple(shown), natural, "  ")
+        return Layout(tuple(range(len(columns))), natural, "  ")
+    layout = _fit(columns, rows, natural, width, more=more)
+    note = next((at for at in layout.shown if columns[at].below), None)
+    if note is None or more or note in layout.blank:
+        return layout
+    widths = dict(zip(layout.shown, layout.widths, strict=True))
+    words = (word for row in rows for word in row[note].split())
+    has_room = widths[note] >= min(natural[note], max(_READABLE, *map(width_of, words)))
+    if (
+        has_room
+        and not layout.without(columns)
+        and all(
+            widths[at] >= min(natural[at], _LONGEST_NAME)
+            for at in layout.shown
+            if columns[at].name in _NAMES
+        )
+    ):
+        return layout
+    return _fit(columns, rows, natural, width, more=more, below=note)
+
+
+def _fit(
+    columns: Sequence[Column[Any]],
+    rows: Sequence[Sequence[str]],
+    natural: list[int],
+    width: int,
+    *,
+    more: bool,
+    below: int | None = None,
+) -> Layout:
+    shown = [at for at in range(len(columns)) if at != below]
     by_names = [
         _by_names(column, natural[index]) if column.folds else column
         for index, column in enumerate(columns)
@@ -301,7 +340,7 @@ def fit(
                 widths = _share([known[i] for i in shown], wanted, room)
                 whole = widths[:-1] == wanted[:-1]  # the last one may well go on below
                 if sum(widths) <= room and (whole or more or gap == 1):
-                    return Layout(tuple(shown), widths, " " * gap, blank)
+                    return Layout(tuple(shown), widths, " " * gap, blank, below)
         # One that says nothing goes first; of a stream the next rows may have more to say.
         last = max(shown, key=lambda i: (i in blank, columns[i].rank, i))
         if columns[last].rank == 0 and last not in blank:
@@ -309,7 +348,7 @@ def fit(
             widths = _share(narrow, wanted, room)
             if sum(widths) > room:
                 widths = _share([columns[i] for i in shown], wanted, room)
-            return Layout(tuple(shown), widths, " ", blank)
+            return Layout(tuple(shown), widths, " ", blank, below)
         shown.remove(last)
 
 

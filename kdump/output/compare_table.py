@@ -175,7 +175,7 @@ class CompareTable(TextReport):
         parts = [f"{count:,} {verdict}" for verdict, count in verdicts.items()]
         if parts:
             many = count_text(sum(verdicts.values()), "partition")
-            self._line(f"{many} compared: {', '.join(parts)}.")
+            self._write_wrapped(f"{many} compared: {', '.join(parts)}.")
         else:
             self._line("Nothing was compared.")
         if row.found_once_count:
@@ -185,7 +185,7 @@ class CompareTable(TextReport):
             count_text(row.records_count, "record"),
             size_text(row.bytes),
         ]
-        self._line(f"Read {', '.join(read)} in {seconds_text(row.seconds)}.")
+        self._write_wrapped(f"Read {', '.join(read)} in {seconds_text(row.seconds)}.")
 
     def _write_common(self, row: CompareSummary) -> None:
         count = row.found_once_count

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
+#: Before a text that goes below its row.
+_INDENT = "    "
 #: How a cell that is one of these looks.
 MARKS = {"∅": "dim", "''": "dim", "-": "dim", "?": "dim", "✗": "bold red"}
 
@@ -53,7 +55,7 @@ def grid(
     from rich.table import Table
     from rich.text import Text
 
-    shown, widths, gap, _ = layout
+    shown, widths, gap, _, below = layout
     table = Table(
         box=box.SIMPLE_HEAD,
         show_edge=False,
@@ -70,15 +72,29 @@ def grid(
             justify="right" if column.right else "left",
             width=width,
         )
+    heights = []
     for cells in rows:
         texts = []
+        height = 1
         for index, width in zip(shown, widths, strict=True):
             whole = columns[index].folds or not columns[index].cuts
             text = Text(no_wrap=not whole, overflow="fold" if whole else "ellipsis")
-            shown_text = "\n".join(fold(cells[index], width)) if whole else cells[index]
-            texts.append(text.append(shown_text, marks.get(cells[index])))
+            lines = fold(cells[index], width) if whole else [cells[index]]
+            height = max(height, len(lines))
+            texts.append(text.append("\n".join(lines), marks.get(cells[index])))
         table.add_row(*texts)
+        heights.append(height)
     with console.capture() as captured:
         console.print(table)
-    for line in captured.get().splitlines():
-        yield line.rstrip()
+    lines = [line.rstrip() for line in captured.get().splitlines()]
+    if below is None:
+        yield from lines
+        return
+    at = len(lines) - sum(heights)
+    yield from lines[:at]
+    for cells, height in zip(rows, heights, strict=True):
+        yield from lines[at : at + height]
+        at += height
+        if cells[below]:
+            folded = fold(cells[below], console.width - len(_INDENT))
+            yield from (f"{_INDENT}{line}" for line in folded)

@@ -215,7 +215,7 @@ class Table(Sink):
 
     def _form(self, place: Place) -> TextForm | None:
         """Return the layout as the kernel takes it; None where there is none for these records."""
-        shown, widths, gap, _ = self._layout
+        shown, widths, gap, *_ = self._layout
         columns = columns_of.RECORD_COLUMNS
         if place != self._place or self._columns is not columns or sum(widths) > MOST_SHOWN:
             return None
@@ -322,7 +322,7 @@ class Table(Sink):
 
         A row that would still be wider than the terminal needs another layout.
         """
-        shown, widths, gap, _ = self._layout
+        shown, widths, gap, *_ = self._layout
         grown = False
         for at, index in enumerate(shown):
             text = cells[index]
@@ -366,7 +366,7 @@ class Table(Sink):
         self._line(self._style("rule", rule))
 
     def _row(self, cells: Sequence[str]) -> str:
-        shown, widths, gap, _ = self._layout
+        shown, widths, gap, *_ = self._layout
         columns = self._columns
         note = cells[2] if columns is columns_of.RECORD_COLUMNS else ""
         marked = note.endswith(("ctl", "✗"))
@@ -426,19 +426,27 @@ def _extract_shared(
 
 
 def _without_echoes(columns: Columns, cells: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """Replace cells that repeat a long text of the row above."""
-    echoes = [at for at, column in enumerate(columns) if column.echoes]
-    if not echoes:
+    """Replace cells that repeat a long text of the row above, or a name within a group."""
+    if not any(column.echoes or column.continues for column in columns):
         return cells
-    return [
-        tuple(
-            _ECHO
-            if number and at in echoes and len(text) > _ECHOED and text == cells[number - 1][at]
-            else text
-            for at, text in enumerate(line)
+    above: tuple[str, ...] = ("",) * len(columns)
+    replaced = []
+    for line in cells:
+        replaced.append(
+            tuple(
+                _echo(column, text, continues=not line[0]) if text == before else text
+                for column, text, before in zip(columns, line, above, strict=True)
+            )
         )
-        for number, line in enumerate(cells)
-    ]
+        above = line
+    return replaced
+
+
+def _echo(column: Column[Any], text: str, *, continues: bool) -> str:
+    """Write a cell that is the same as the one above it; `continues`: so does the group."""
+    if column.continues and continues:
+        return ""
+    return _ECHO if column.echoes and len(text) > _ECHOED else text
 
 
 def _place_of(row: RecordRow | BatchRow) -> Place:

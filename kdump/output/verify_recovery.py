@@ -77,6 +77,9 @@ def totals_lines(forecast: Forecast, width: int) -> Iterator[str]:
     """Write what all of it comes to, and what the time is reckoned with."""
     segments, size = forecast["segments_to_read"], forecast["bytes_to_read"]
     text = f"Total: re-reads {count_text(segments, 'segment')}, {size_text(size)}"
+    if not segments:
+        text = "Total: no segment is re-read"
+        text += f"; loading the logs reads {size_text(size)}" if size else ""
     if size:
         text += (
             f", in about {_duration(forecast['seconds'])} at "

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from operator import le
 
+from kdump.kernels.text_form import time_text
 from kdump.record.layout import int64
 from kdump.storage.index import Index
 from kdump.storage.layout import TIME_INDEX_ENTRY
@@ -77,7 +78,10 @@ class TimeIndex(Index):
         if self.entries:
             first, last = self.entry(0), self.last_entry
             if last.timestamp_ms < first.timestamp_ms:
-                return f"last timestamp {last.timestamp_ms} is below the first {first.timestamp_ms}"
+                return (
+                    f"last timestamp {time_text(last.timestamp_ms)} is below the first "
+                    f"{time_text(first.timestamp_ms)}"
+                )
             if last.offset < self.base_offset:
                 return f"last offset {last.offset} is below the base offset {self.base_offset}"
         return self.odd_length()

@@ -11,6 +11,10 @@ from every_command import RUNS, SAMPLES
 from rich.cells import cell_len
 from terminals import on_terminal
 
+from kdump.output.compare_table import CompareTable
+from kdump.output.report import Page
+from kdump.rows.compare import CompareSummary
+
 #: Printed commands stay whole, to be copied; an error is one line, to be searched for.
 _WHOLE = re.compile(r" *(→|kdump:|Error:) | +(kdump|kafka-[a-z]+\.sh|rm|cp) ")
 #: A name with its number: __consumer_offsets-0 or orders.zstd-0.
@@ -67,7 +71,30 @@ def test_tables_omit_repeated_facts() -> None:
     ]
     assert len(facts) > 10
     assert len({*facts}) == len(facts)
+    lines = screen("report", "--format", "table", "--no-hashes", _CLEAN, width=120)
+    assert sum("it has meta.properties" in line for line in lines) == 1
+    assert not any("internal error" in line for line in lines)
     lines = screen("placement", _CLEAN, width=80)
     assert sum("one partition" in line for line in lines) == 1
     lines = screen("placement", "--topic", "orders.lz4", _CLEAN, width=80)
     assert sum("one partition" in line for line in lines) == 1
+
+
+def test_verdicts_of_a_comparison_are_wrapped() -> None:
+    """Many verdicts, with words that are not broken."""
+    verdicts = ("behind", "compacted-differently", "damaged", "equal", "start-differs", "truncated")
+    row = CompareSummary(verdicts=dict.fromkeys(verdicts, 25))
+    written: list[bytes] = []
+    CompareTable(Page(written.append, 80), quiet=False).write(row)
+    assert all(len(line) <= 80 for line in b"".join(written).decode().splitlines())
+
+
+_RAW_TIME = re.compile(r"(?<![\w.-])1[4-9]\d{11}(?![\w-])")
+
+
+@each("sample", ["damaged/4.1.1-killed", "damaged/4.1.1-stopped", "damaged/0.10.2.2"])
+def test_messages_have_no_raw_milliseconds(sample: str) -> None:
+    for words in (("verify", "--deep", "--all"), ("cluster", "--history"), ("reindex",)):
+        written = on_terminal(*words, str(SAMPLES / sample), width=200)[1].decode()
+        lines = written.splitlines()
+        assert [line for line in lines if _RAW_TIME.search(line) and "→" not in line] == []

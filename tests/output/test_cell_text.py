@@ -85,3 +85,24 @@ def test_ranges_of_negative_offsets() -> None:
     assert range_cell(3, 9) == "3\u20139"
     assert range_cell(-5, -4) == "-5 to -4"
     assert range_cell("?", 9) == "?\u20139"
+
+
+def test_note_goes_below_its_row_instead_of_breaking_names() -> None:
+    """A note of some rows takes no room from the names of all, and is not broken itself."""
+    topic = "idle-count-counts-changelog-0"
+    error = "OFFSET_OUT_OF_RANGE: the log starts at 0 and ends at 18"
+    columns = (
+        folding_column("partition", lambda row: row["topic"], 14),
+        number("offset"),
+        number("position", rank=1),
+        folding_column("note", lambda row: row["note"], 20)._replace(below=True),
+    )
+    found = {"topic": topic, "offset": 100, "position": 7157, "note": ""}
+    rows = [found, {**found, "topic": "orders-0", "offset": None, "position": None, "note": error}]
+    lines = list(table_lines(columns, rows, 60))
+    assert lines[2] == f"{topic}     100      7157"
+    assert lines[3:] == ["orders-0                            -         -", f"    {error}"]
+    (heading, *_), *_ = [list(table_lines(columns, rows, 110))]
+    assert heading.split() == ["partition", "offset", "position", "note"]
+    lines = list(table_lines(columns, [found], 60))
+    assert "note" in lines[0]

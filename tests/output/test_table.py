@@ -329,6 +329,10 @@ def test_what_says_nothing_new_is_left_out() -> None:
     columns: tuple[Column[Row], ...] = (Column("file"), Column("why", echoes=True))
     cells = [("a", reason), ("b", reason), ("c", "short"), ("c", "short")]
     assert _without_echoes(columns, cells) == [cells[0], ("b", "as above"), *cells[2:]]
+    columns = (Column("group"), Column("partition", continues=True), Column("offset"))
+    copies = [("1", "a-0", "3"), ("", "a-0", "9"), ("", "a-1", "4"), ("2", "a-1", "7")]
+    once = [copies[0], ("", "", "9"), copies[2], copies[3]]
+    assert _without_echoes(columns, copies) == once
     members = {"topic_id": None, "partitions_count": 1}
     topics = [make_row("topic", topic=name, deleted_ms=None, **members) for name in "ab"]
     assert "deleted" not in "\n".join(drawn(*topics))

@@ -158,3 +158,18 @@ def test_partitions_with_an_unknown_loss_are_listed_apart(lost: int, words: str)
         "partitions_losing": 1,
     }
     assert list(totals_lines(forecast, 100))[-1].endswith(words)
+
+
+def forecast(bytes_read: int) -> Recovery:
+    clean = row(0, "clean", bytes_read=bytes_read, path="/data/orders-0")
+    assert isinstance(clean, Recovery)
+    return clean
+
+
+def test_loading_without_recovery_is_not_called_a_re_read() -> None:
+    totals = Totals(100 << 20, 1)
+    totals.add(forecast(0))
+    assert list(totals_lines(totals.fields(), 100)) == ["Total: no segment is re-read."]
+    totals.add(forecast(1843))
+    (line, *_) = totals_lines(totals.fields(), 100)
+    assert line.startswith("Total: no segment is re-read; loading the logs reads 1.8 KiB, in about")

@@ -15,6 +15,7 @@ from kdump.engine.reading.check import Conditional, Reported, RestsOn
 from kdump.engine.reading.damage import at_place
 from kdump.errors import PathError
 from kdump.kernels import columns as c
+from kdump.kernels.text_form import time_text
 from kdump.storage.file_records import FileRecords
 from kdump.tuples import NamedTuple
 
@@ -199,7 +200,9 @@ class EntryReports:
         """Make a finding that says for what a lookup goes wrong."""
         words = HARMLESS
         if wrong is not None:
-            words = wrong.words(self.sentence.format(target=wrong.target))
+            words = wrong.words(
+                self.sentence.format(target=wrong.target, time=time_text(wrong.target))
+            )
         return self.find(
             code,
             slot,

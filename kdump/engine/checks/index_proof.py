@@ -22,6 +22,7 @@ from kdump.engine.checks.time_index import TimeIndexes
 from kdump.engine.reading.check import Check, Conditional, Reported, RestsOn
 from kdump.engine.reading.damage import at_place
 from kdump.errors import PathError
+from kdump.kernels.text_form import time_text
 from kdump.storage.names import Kind
 from kdump.storage.source import Source
 
@@ -120,7 +121,8 @@ def _log_too_short(proof: Proof) -> Reported:
         expected=offset,
         actual=segment.last_offset,
         message=f"The log ends at position {segment.end_position:,} with offset "
-        f"{segment.last_offset:,}; its indexes refer to offset {offset:,} at time {time_ms}.",
+        f"{segment.last_offset:,}; its indexes refer to offset {offset:,} at time "
+        f"{time_text(time_ms)}.",
         lost_at_least=1,
         lost_at_most=None if behind is None else behind - segment.last_offset - 1,
         next_offset=behind,

@@ -18,6 +18,7 @@ from kdump.engine.reading.damage import BatchAt, at_place, decode_findings
 from kdump.findings.ranges import range_text
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
+from kdump.kernels.text_form import time_text
 from kdump.record.batch import read_batch
 from kdump.record.stretches import stretches
 
@@ -263,7 +264,10 @@ def _make_conditional(found: Finding) -> Conditional:
 
 
 def _max_timestamp_words(newest: int, stated: int) -> str:
-    words = f"The header has the largest timestamp {stated}, but the newest record has {newest}."
+    words = (
+        f"The header has the largest timestamp {time_text(stated)}, but the newest record has "
+        f"{time_text(newest)}."
+    )
     if stated < newest:
-        return f"{words} Lookups by time skip the records after {stated}."
+        return f"{words} Lookups by time skip the records after {time_text(stated)}."
     return f"{words} A lookup of the largest timestamp may find no record."

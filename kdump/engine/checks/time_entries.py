@@ -10,6 +10,7 @@ from kdump.engine.checks.proof import BadEntry
 from kdump.engine.reading.check import Reported, RestsOn
 from kdump.findings.finding import Finding
 from kdump.kernels import columns as c
+from kdump.kernels.text_form import time_text
 from kdump.tuples import NamedTuple
 
 
@@ -26,7 +27,7 @@ class TimeEntries(EntryReports):
     """Makes findings about the entries of one time index."""
 
     sentence = (
-        "A lookup of time {target} should return {{right}} in this segment, but returns {{given}}."
+        "A lookup of time {time} should return {{right}} in this segment, but returns {{given}}."
     )
 
     def try_target(self, target: int) -> WrongAnswer | None:
@@ -54,18 +55,21 @@ class TimeEntries(EntryReports):
         touches: RestsOn | None = None
         if not file.entries:
             found = self.find("time-index-last", 0, 0)
-            message = f"The time index is empty; the largest time in the log is {true_ms}."
+            message = (
+                f"The time index is empty; the largest time in the log is {time_text(true_ms)}."
+            )
         elif file.is_untrimmed:
             count = file.entries - file.used
             found = self.zeros()
             message = (
                 f"{zeros_words(count)}, in a segment that is not the newest; the "
-                f"largest time in the log is {true_ms}."
+                f"largest time in the log is {time_text(true_ms)}."
             )
         else:
             found = self.find("time-index-last", file.entries - 1)
             message = (
-                f"The last entry has time {believed_ms}; the largest time in the log is {true_ms}."
+                f"The last entry has time {time_text(believed_ms)}; the largest "
+                f"time in the log is {time_text(true_ms)}."
             )
             if believed_ms > true_ms:
                 touches = self.rests_on(file.last_value)
@@ -137,14 +141,14 @@ class TimeEntries(EntryReports):
         if entry.why == c.STARTS_LATE:
             code = "time-index-offset"
             message = (
-                f"The entry for time {time} names offset {offset:,}, but a lookup that starts "
-                f"there misses an earlier batch with that time or a later one."
+                f"The entry for time {time_text(time)} names offset {offset:,}, but a lookup that "
+                f"starts there misses an earlier batch with that time or a later one."
             )
         else:
             code = "time-index-entry"
             message = (
-                f"The entry names time {time} for offset {offset:,}, where the largest time of the "
-                f"batch is {entry.max_timestamp_ms}."
+                f"The entry names time {time_text(time)} for offset {offset:,}, where the largest "
+                f"time of the batch is {time_text(entry.max_timestamp_ms)}."
             )
         targets = [time, entry.max_timestamp_ms, time + 1]
         return EntryVerdict(

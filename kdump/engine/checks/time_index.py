@@ -15,6 +15,7 @@ from kdump.engine.checks.time_entries import Doubt, TimeEntries
 from kdump.engine.reading.check import Conditional, Reported
 from kdump.engine.reading.damage import at_place
 from kdump.errors import PathError
+from kdump.kernels.text_form import time_text
 from kdump.storage.local_log import LocalLog
 from kdump.storage.names import Kind
 from kdump.tuples import NamedTuple
@@ -121,9 +122,8 @@ class TimeIndexes:
             message = f"{doubt.finding.message} All lookups by time still give the right answer."
             return doubt.finding._replace(message=message)
         message = (
-            f"{doubt.finding.message} A lookup of time {target_ms} should return {right}, but "
-            "returns "
-            f"{given}."
+            f"{doubt.finding.message} A lookup of time {time_text(target_ms)} should return "
+            f"{right}, but returns {given}."
         )
         return doubt.finding._replace(message=message, expected=right, actual=given)
 

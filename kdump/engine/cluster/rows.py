@@ -7,6 +7,7 @@ from math import isfinite
 from typing import Any
 
 from kdump.findings.rows import Row
+from kdump.kernels.text_form import time_text
 from kdump.messages.secrets import MASK, is_sensitive
 from kdump.replay import cluster_facts as c
 from kdump.rows import cluster as rows
@@ -96,8 +97,8 @@ def _text(fact: c.Fact, what: str, before: c.Fields | None, after: c.Fields | No
     """Say in words what a change did."""
     if before is not None and after is not None:
         steps = [
-            f"{_WORDS.get(name, name.replace('_', ' '))} {value_text(before[name])} to "
-            f"{value_text(after[name])}"
+            f"{_name_text(name)} {_member_text(name, before[name])} to "
+            f"{_member_text(name, after[name])}"
             for name in after
             if name not in _UNSAID
         ]
@@ -111,7 +112,7 @@ def _text(fact: c.Fact, what: str, before: c.Fields | None, after: c.Fields | No
     if isinstance(fact, c.Partition):
         return f"{what}; leader {told['leader']}, replicas {value_text(told['replicas'])}"
     telling = [name for name in _TELLING.get(c.kind_of(fact), ()) if told.get(name)]
-    words = [f"{name.replace('_', ' ')} {value_text(told[name])}" for name in telling]
+    words = [f"{_name_text(name)} {_member_text(name, told[name])}" for name in telling]
     return "; ".join([what, *words])
 
 
@@ -132,6 +133,15 @@ _TELLING = {
     "producer-ids": ("next_producer_id",),
     "zk-migration": ("state",),
 }
+
+
+def _name_text(name: str) -> str:
+    return _WORDS.get(name, name.removesuffix("_ms").replace("_", " "))
+
+
+def _member_text(name: str, value: Any) -> str:
+    is_time = name.endswith("_ms") and isinstance(value, int)
+    return time_text(value) if is_time and value >= 0 else value_text(value)
 
 
 def value_text(value: Any) -> str:

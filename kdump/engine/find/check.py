@@ -16,6 +16,7 @@ from kdump.engine.reading.damage import at_place
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Place
 from kdump.kernels import columns as c
+from kdump.kernels.text_form import time_text
 from kdump.record.batch import read_batch
 from kdump.storage.file_records import FileRecords
 from kdump.storage.names import OFFSET_MAX
@@ -78,7 +79,7 @@ def check_time(
         return answered, []
     if scanned == answered:
         return scanned, []
-    what = f"the special time {target_ms}" if special else f"time {target_ms}"
+    what = f"the special time {target_ms}" if special else f"time {time_text(target_ms)}"
     message = (
         f"For {what} the broker answers {_words(answered)}, but a scan of the log finds "
         f"{_words(scanned)}."

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from kdump.engine.checks.index_file import PROVED_BYTES, IndexFile
 from kdump.engine.checks.proof import EntryProof
 from kdump.kernels import columns as c
+from kdump.kernels.text_form import time_text
 from kdump.storage.names import Kind
 from kdump.storage.source import Source
 from kdump.storage.transaction_index import TransactionIndex
@@ -92,7 +93,7 @@ class Judge:
             newest = proof.newest_time_ms
             last = index.entry(len(index) - 1)[0] if len(index) else -1
             if newest > last:
-                return f"it ends at time {last}, but the log ends at {newest}"
+                return f"it ends at time {time_text(last)}, but the log ends at {time_text(newest)}"
         return None
 
 

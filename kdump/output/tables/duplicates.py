@@ -19,7 +19,9 @@ def _copies(row: Duplicate, bytes_cell: BytesCell) -> Columns:
     """Return the columns of a copy: what its group is stands at the first copy alone."""
     return (
         amount("group", _repeat_once(lambda row: number_text(row.group))),
-        folding_column("partition", lambda row: f"{row.topic or '-'}-{row.partition}", 12),
+        folding_column("partition", lambda row: f"{row.topic}-{row.partition}", 12)._replace(
+            continues=True
+        ),
         *(
             Column(part, _repeat_once(partly(part, bytes_cell)), cuts=True, least=10)
             for part in _PARTS

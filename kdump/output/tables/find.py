@@ -38,7 +38,7 @@ _LOOKUP: Columns = (
     number("segment"),
     number("position", rank=1),
 )
-_LOOKUP_NOTE = folding_column("note", _lookup_note, 20)
+_LOOKUP_NOTE = folding_column("note", _lookup_note, 20)._replace(below=True)
 _OFFSET_LOOKUP: Columns = (
     *_LOOKUP,
     amount("batch", lambda row: span_text(row.base_offset, row.last_offset), 2),
@@ -78,7 +78,7 @@ _FETCH: Columns = (
     number("entries"),
     amount("offsets", lambda row: span_text(row.first_offset, row.last_offset), 2),
     number("next", "next_offset"),
-    folding_column("note", _fetch_note, 20),
+    folding_column("note", _fetch_note, 20)._replace(below=True),
 )
 TABLES: Tables = {OffsetLookup: _OFFSET_LOOKUP, TimeLookup: _TIME_LOOKUP, Fetch: _FETCH}
 TITLES = dict.fromkeys(TABLES, release_title)

@@ -22,6 +22,7 @@ from kdump.engine.checks.index_proof import IndexProof
 from kdump.engine.reading.check import Conditional, RestsOn
 from kdump.engine.reading.scan import scan
 from kdump.findings.finding import Finding
+from kdump.kernels.text_form import time_text
 from kdump.storage import source as sources
 
 
@@ -46,7 +47,7 @@ def test_log_that_ends_before_its_indexes_is_reported(tmp_path: Path, last: int 
     assert told.lost_at_most == (None if last is None else 18)
     assert told.message == (
         f"The log ends at position {end:,} with offset 11; its indexes refer to offset 29 at time "
-        f"{START_MS + 290}."
+        f"{time_text(START_MS + 290)}."
     )
     partition = partition_of(directory)
     found = [*scan(partition, [IndexProof(partition)])]

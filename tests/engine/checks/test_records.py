@@ -26,6 +26,7 @@ from kdump.engine.reading.check import Conditional, RestsOn
 from kdump.engine.reading.partition_scan import PartitionScan
 from kdump.engine.reading.scan import scan
 from kdump.findings.finding import Finding, Severity
+from kdump.kernels.text_form import time_text
 
 COMPACTED = Settings().override(FILE, {"cleanup_policy": "compact,delete"})
 
@@ -325,17 +326,17 @@ def test_each_batch_with_a_wrong_time_is_reported(tmp_path: Path) -> None:
         ("batch-max-timestamp", 11, START_MS + 40),
     ]
     assert found[0].message == (
-        f"The header has the largest timestamp {START_MS + 99}, but the newest record has "
-        f"{START_MS + 50}. A lookup of the largest timestamp may "
+        f"The header has the largest timestamp {time_text(START_MS + 99)}, but the newest "
+        f"record has {time_text(START_MS + 50)}. A lookup of the largest timestamp may "
         "find no record."
     )
     early = builders.batch([builders.record(0, 9)], base_offset=6, base_timestamp=START_MS,
                            max_timestamp=START_MS + 5)  # fmt: skip
     (told,) = run_checks(written(tmp_path / "early", early)[0], deep=True)
     assert told.message == (
-        f"The header has the largest timestamp {START_MS + 5}, but the newest record has "
-        f"{START_MS + 9}. Lookups by time "
-        f"skip the records after {START_MS + 5}."
+        f"The header has the largest timestamp {time_text(START_MS + 5)}, but the newest "
+        f"record has {time_text(START_MS + 9)}. Lookups by time "
+        f"skip the records after {time_text(START_MS + 5)}."
     )
 
 

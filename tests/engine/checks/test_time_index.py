@@ -23,6 +23,7 @@ from segments import (
 )
 
 from kdump.findings.finding import Severity
+from kdump.kernels.text_form import time_text
 
 FIRST, SECOND, ACTIVE = 0, 120, 240
 SIZE = 12
@@ -96,7 +97,7 @@ def test_early_last_entry_makes_lookups_skip_the_segment(sound: Path) -> None:
     assert place_of(found, sound) == ("time-index-last", name(FIRST, "timeindex"), at, SIZE)
     assert found.expected == f"an offset of segment {FIRST}"
     assert found.actual == f"an offset of segment {SECOND}"
-    assert str(pairs[-1][0]) in found.message
+    assert time_text(pairs[-1][0]) in found.message
 
 
 def test_late_last_entry_hides_the_next_segment(sound: Path) -> None:
@@ -230,8 +231,8 @@ def test_empty_index_uses_the_file_time_in_milliseconds(sound: Path, late_ms: in
     told = only(sound)
     assert (told.code, told.position, told.size_bytes) == ("time-index-last", 0, 0)
     assert told.message == (
-        f"The time index is empty; the largest time in the log is {newest}. A lookup of "
-        f"time {asked} should return an offset of segment {SECOND}, but returns none."
+        f"The time index is empty; the largest time in the log is {time_text(newest)}. A lookup of "
+        f"time {time_text(asked)} should return an offset of segment {SECOND}, but returns none."
     )
 
 
@@ -240,15 +241,15 @@ def test_messages_about_a_last_entry(sound: Path) -> None:
     newest, early = pairs[-1][0], pairs[-2][0]
     put(sound, pairs[:-1])
     assert only(sound).message == (
-        f"The last entry has time {early}; the largest time in the log is {newest}. A lookup of "
-        f"time {newest} should return an offset of segment {FIRST}, but returns an offset of "
-        f"segment {SECOND}."
+        f"The last entry has time {time_text(early)}; the largest time in the log is "
+        f"{time_text(newest)}. A lookup of time {time_text(newest)} should return an offset of "
+        f"segment {FIRST}, but returns an offset of segment {SECOND}."
     )
     data = read(sound, FIRST, "timeindex")
     write(sound, FIRST, "timeindex", data + bytes(2 * SIZE))
     assert only(sound).message.startswith(
         "The last 2 entries are zeros, in a segment that is not the newest; the largest time in "
-        f"the log is {newest}. A lookup of time {newest} "
+        f"the log is {time_text(newest)}. A lookup of time {time_text(newest)} "
     )
 
 
@@ -257,8 +258,9 @@ def test_messages_about_an_entry_with_a_different_time(sound: Path) -> None:
     time, offset = pairs[4]
     put(sound, [*pairs[:4], (time + 1, offset), *pairs[5:]])
     assert only(sound).message.startswith(
-        f"The entry names time {time + 1} for offset {offset}, where the largest time of the batch "
-        f"is {time}. "
+        f"The entry names time {time_text(time + 1)} for offset {offset}, where the "
+        f"largest time of the batch "
+        f"is {time_text(time)}. "
     )
     put(sound, [*pairs[:-1], (pairs[-1][0], 5000)])
     assert only(sound).message.startswith(

@@ -20,6 +20,7 @@ from kdump.engine.reindex.run import kinds_of
 from kdump.errors import NothingToDo, PathError, RefusedError
 from kdump.findings.finding import Finding, Severity
 from kdump.findings.rows import Row
+from kdump.kernels.text_form import time_text
 from kdump.storage import places
 from kdump.storage.names import Kind
 from kdump.storage.targets import Selection
@@ -172,7 +173,7 @@ def test_wrong_index_is_rebuilt_and_backed_up(partition: Path, data: bytes, why:
     ("data", "why"),
     [
         (b"", "ends at time -1"),
-        (time_index([(TIME + 6, 7)]), f"ends at time {TIME + 6}"),
+        (time_index([(TIME + 6, 7)]), f"ends at time {time_text(TIME + 6)}"),
         (time_index([(TIME + 5, 7), (TIME + 38, 39)]), "a time that its batch does not have"),
         (time_index([(TIME + 38, 59)]), "after the end of the log"),
     ],
