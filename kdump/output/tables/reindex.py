@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kdump.output.amounts import size_text
+from kdump.output.amounts import size_text, time_text
 from kdump.output.column_widths import Column, amount, folding_column, number
 from kdump.output.row_tables import Tables, release_title
 from kdump.rows.reindex import Reindex
@@ -33,7 +33,11 @@ def _reason_text(row: Reindex) -> str:
 def _entry(entry: dict[str, int] | str | None) -> str:
     if not isinstance(entry, dict):
         return "nothing" if entry is None else str(entry)
-    numbers = [str(number) for name, number in entry.items() if name != "version"]
+    numbers = [
+        time_text(number) if name.endswith("_ms") else str(number)
+        for name, number in entry.items()
+        if name != "version"
+    ]
     return f"({', '.join(numbers)})"
 
 
