@@ -65,6 +65,15 @@ def test_kraft_node_without_meta_properties_is_damaged(version: str, tmp_path: P
         assert run_check(each) == [("meta-properties-missing", "damage", each.name)]
 
 
+def node_with_lost_log(directory: Path) -> Path:
+    """Give a directory of the same cluster whose metadata log has no records."""
+    lost = directory.parent / "of" / "another" / "node"
+    if not lost.exists():
+        shutil.copytree(directory, lost, ignore=lambda folder, _: ["__cluster_metadata-0"])
+        (lost / "__cluster_metadata-0").mkdir()
+    return lost
+
+
 def test_directory_of_another_node_is_reported(tmp_path: Path) -> None:
     other = DataDirectory(tmp_path / "of" / "a" / "node" / "elsewhere")  # without a metadata log
     other.partition("orders", 0)
@@ -74,7 +83,11 @@ def test_directory_of_another_node_is_reported(tmp_path: Path) -> None:
     # The log knows the directory by its id, or at least who has its partitions.
     for changed in ({"node.id": "4"}, {"node.id": "4", "directory.id": "YSOz1jVZxxMsYtz3vOdPCA"}):
         node.write_meta(dict(changed), node.second)
-        for paths in ((node.first, node.second), (other.path, node.second, node.first)):
+        for paths in (
+            (node.first, node.second),
+            (other.path, node.second, node.first),
+            (node_with_lost_log(node.first), node.first, node.second),
+        ):
             assert run_check(*paths) == [("meta-properties-foreign", "damage", "d2")]
     node.write_meta({"node.id": "1", "cluster.id": CLUSTER}, node.second)
     assert run_check(node.first, node.second) == [("meta-properties-foreign", "damage", "d2")]
