@@ -181,7 +181,7 @@ class Results:
             progress.tick = self._tick
         self.messages = Messages(
             errors,
-            as_json=writing.form == "jsonl" or not (person_reads_errors or writing.form == "table"),
+            as_json=writing.form == "jsonl" or not person_reads_errors,
             colour=wants_colour(sys.stderr),
             before=self._settle,
         )
