@@ -136,7 +136,7 @@ def registration_evidence(levels: Mapping[str, int], path: str, who: str) -> Ite
     if level is None:
         yield _before(v.BOOTSTRAP_CHECKPOINT, f"{who} registered without a metadata.version", path)
         return
-    what = f"{who} registered with metadata.version up to {v.metadata_name(level)}"
+    what = f"{who} registered {v.metadata_name(level)} as its highest metadata.version"
     release = v.find_release_by_levels(levels)
     if release is not None:
         yield Evidence(EXACT, release, what, path)

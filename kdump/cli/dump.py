@@ -63,8 +63,8 @@ _FILTERS = under("Filters")
     "schema_files",
     metavar="TOPIC=FILE",
     multiple=True,
-    help="Decode TOPIC's values with this .avsc or .proto file (repeatable). Or name, "
-    "without TOPIC=, the schema registry's topic, or a directory that contains this topic.",
+    help="Decode TOPIC's values with this .avsc or .proto file (repeatable). Without "
+    "TOPIC=: the name of the schema registry's topic, or a directory that contains this topic.",
 )
 @_ROWS_AND_VALUES(
     "--schemas-at", "schemas_at_ms", type=TIME, help="Use the schemas registered at this time."

@@ -56,7 +56,7 @@ lookup_options = together(
         "--none",
         type=click.Choice(("latest", "earliest", "skip")),
         help="With --format reset-csv: the offset for partitions without an answer. Default: "
-        "latest, as in Kafka's own tool. Other formats have it in the field reset_offset.",
+        "latest, as in Kafka's own tool. Other formats contain this offset as reset_offset.",
     ),
     _EXPLANATION(
         "--explain", help="Show how the answer is found, step by step; in JSON as `steps`."

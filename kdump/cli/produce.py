@@ -66,10 +66,10 @@ def produce(paths: tuple[str, ...], *, client_properties: str | None, **asked: A
     """Send the records of all copies under PATHS to a running cluster, each exactly once.
 
     The copies are merged as in kdump salvage. Records of aborted and open transactions are left
-    out. The others go to the same partitions of existing topics, in order, with their times,
-    headers, and null keys and values; the cluster assigns new offsets. No other client may write to
-    the topics meanwhile. After a crash on either side, run the same command again: it reads back
-    what arrived and continues.
+    out. The others go to the same partitions of existing topics, in order, with their keys and
+    values (null ones too), headers, and times; the cluster assigns new offsets. No other client may
+    write to the topics meanwhile. After a crash on either side, run the same command again: it
+    reads back what arrived and continues.
 
     The exit status is 3 if anything was lost.
 

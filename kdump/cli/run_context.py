@@ -128,7 +128,9 @@ def report_directories(paths: Iterable[str]) -> None:
             more = f" and {len(found) - _NAMED:,} more" if len(found) > _NAMED else ""
             tell(f"{path} is not a data directory; reading {names}{more} below it")
             for tier in tiers[:_NAMED]:
-                tell(f"{tier} is remote storage: skipped (name it alone, or give it to --tier)")
+                tell(
+                    f"{tier} is remote storage: skipped (pass it as the only PATH, or with --tier)"
+                )
 
 
 def report_unmatched(

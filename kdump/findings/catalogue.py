@@ -168,7 +168,7 @@ CATALOGUE: dict[str, Code] = {
         "bytes of the batch (big-endian, outside the checksum), or truncate the log where the"
         " batch starts and remove .kafka_cleanshutdown. Removing .kafka_cleanshutdown alone does "
         "not help: recovery keeps the batch and its offset, or fails.",
-        "A start uses that offset as the log end: new records get offsets from there on, and "
+        "A start uses the wrong offset as the log end: new records get offsets from there on, and "
         "followers copy them. If it is below the log start offset, every segment is deleted.",
         show=Show.NOTHING,
         misplaced=MisplacedScope.FOR_GOOD,
@@ -193,8 +193,8 @@ CATALOGUE: dict[str, Code] = {
         "The checksum is right, but the records inside cannot be decoded to the end.",
         "Reset stuck groups to the offset that the finding names. The batch was written like "
         "this, so replicas have it, too.",
-        "Consumers fail inside this batch, except in releases that the finding names; brokers"
-        " serve it unchanged.",
+        "Consumers fail inside this batch; releases that do not are named by the finding. Brokers "
+        "serve it unchanged.",
         hides=Hides.RECORDS,
         stops_consumers=True,
     ),
@@ -363,7 +363,8 @@ CATALOGUE: dict[str, Code] = {
     "pre08-gap": _damage(
         "There is a gap between 0.7 segments: one does not start where the one before it ends.",
         "Find the missing file, in a backup or on another volume.",
-        "A 0.7 broker does not start with it; consumers cannot get from one segment to the other.",
+        "A 0.7 broker does not start while the gap exists; consumers cannot get from one segment "
+        "to the other.",
     ),
     "offset-index-size": _by_reindex(
         "index",
@@ -522,15 +523,15 @@ CATALOGUE: dict[str, Code] = {
     "transaction-open": _note(
         "A transaction has no marker yet.",
         "No action needed while its producer is active.",
-        "read_committed consumers wait at the first offset of the earliest one.",
+        "read_committed consumers wait at the first offset of the earliest open transaction.",
     ),
     "transaction-hanging": _damage(
         "A transaction has no marker and will never get one: no coordinator knows it, or it "
         "is too old.",
         "On a running cluster: kafka-transactions.sh --bootstrap-server BOOTSTRAP abort "
         "--topic TOPIC --partition PARTITION --start-offset OFFSET",
-        "read_committed consumers stop at the first offset of the earliest one forever, and "
-        "so does compaction.",
+        "read_committed consumers stop forever at the first offset of the earliest such "
+        "transaction, and so does compaction.",
         blocks_committed=True,
     ),
     "transaction-mixed": _damage(
@@ -693,7 +694,7 @@ CATALOGUE: dict[str, Code] = {
     "swap-left": _note(
         "Replacement segments (.swap) were not put in place.",
         "No action needed; the next start puts them in place.",
-        "Until the next start the old segments are read, if they exist.",
+        "Until the next start, consumers read the replaced segments, if these still exist.",
     ),
     "segments-apart": _note(
         "Offsets are missing between two segments, and compaction may have removed them.",
@@ -742,8 +743,8 @@ CATALOGUE: dict[str, Code] = {
     ),
     "partition-metadata-missing": _rebuild(
         "A partition has no partition.metadata, which contains its topic id.",
-        "Before the next start write the file again: version: 0, and the topic_id of the "
-        "topic's other partitions or replicas.",
+        "Before the next start, write the file again, with two lines: version: 0, and topic_id: "
+        "with the id that the topic's other partitions or replicas have.",
         "From 3.7 on, a start renames the directory to -stray and creates an empty one.",
     ),
     "topic-id-differs": _damage(

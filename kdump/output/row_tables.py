@@ -212,7 +212,7 @@ def _shorten(steps: list[FoundStep]) -> Iterator[FoundStep]:
         run = list(same)
         left_out = len(run) - _PASSED_SHOWN
         if name == "segment" and left_out > 1:
-            words = f"{left_out:,} older segments: skipped for the same reason"
+            words = f"{left_out:,} older segments: skipped for the same reason as the next"
             yield {"step": "segment", "file": "", "text": words}
             del run[:left_out]
         yield from run

@@ -15,7 +15,7 @@ _REFUSES, _STARTS = "refuses", "starts"
 _VERDICTS = {
     _REFUSES: ("THE NODE DOES NOT START", "damage"),
     _STARTS: ("The node starts", None),
-    "unknown": ("Cannot predict the start", "rebuild"),
+    "unknown": ("It is unknown whether the node starts", "rebuild"),
 }
 
 

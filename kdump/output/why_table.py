@@ -280,7 +280,7 @@ class WhyTable(TextReport):
             missing = plan["asked_bytes"] - plan["planned_bytes"]
             if missing > 0:
                 yield from wrap(
-                    f"The plan is {size_text(missing)} short: the rest is active segments, "
+                    f"The plan is {size_text(missing)} short: all else is active segments, "
                     "compacted topics, and internal topics.",
                     self._width,
                 )

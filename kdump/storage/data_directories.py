@@ -134,7 +134,7 @@ class _Search:
         if not self._found:
             for tier in self._tiers:
                 self._note_unsearched(
-                    tier, "it is remote storage (name it alone, or give it to --tier)"
+                    tier, "it is remote storage (pass it as the only PATH, or with --tier)"
                 )
         return Below(self._found, self._unsearched, [*self._tiers])
 

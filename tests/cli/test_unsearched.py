@@ -70,7 +70,7 @@ def test_verify_never_calls_a_partial_search_sound(parent: Path) -> None:
 def test_remote_storage_next_to_data_is_no_failure(command: str) -> None:
     result = run(command, "--format", "jsonl", DATA / "damaged" / "4.1.1-tiered")
     assert (
-        "kafka-tiered-storage is remote storage: skipped (name it alone, or give it to --tier)"
+        "kafka-tiered-storage is remote storage: skipped (pass it as the only PATH, or with --tier)"
         in (result.stderr)
     )
     assert result.exit_code == (3 if command == "verify" else 0)

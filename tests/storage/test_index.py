@@ -7,6 +7,7 @@ import pytest
 from builders import offset_index, time_index
 
 from kdump.broker.index_search import floor_slot
+from kdump.kernels.text_form import time_text
 from kdump.storage import index as index_module
 from kdump.storage.index import Extent, OffsetIndex, OffsetPosition
 from kdump.storage.source import Source
@@ -180,7 +181,10 @@ class TestTimeIndex:
         index = TimeIndex(time_index([(self.T, 41)]) + bytes(12 * 5000), 0)
         assert index.extent() == Extent(1, 1, 5001, 0, 0)
         assert index.last_entry == TimestampOffset(0, 0)  # what a broker takes it for
-        assert index.sanity() == f"last timestamp 0 is below the first {self.T}"
+        assert (
+            index.sanity()
+            == f"last timestamp {time_text(0)} is below the first {time_text(self.T)}"
+        )
         assert index.tool_end() == 1
 
     def test_zero_slot_is_an_entry_or_an_empty_file(self) -> None:

@@ -41,7 +41,10 @@ class WrongAnswer(NamedTuple):
 
     def words(self, sentence: str) -> str:
         """Fill a sentence with `{right}` and `{given}` as a person reads them."""
-        right, given = (f"{at:,}" if isinstance(at, int) else at for at in (self.right, self.given))
+        right, given = (
+            f"{at:,}" if isinstance(at, int) else "nothing" if at == NOTHING else at
+            for at in (self.right, self.given)
+        )
         return sentence.format(right=right, given=given)
 
 

@@ -169,8 +169,8 @@ def _stop_finding(segment: SegmentScan, header: _Header, indexed: int | None) ->
         )
     if header.last < header.before:
         harm = (
-            f"A start uses {last + 1:,} or the segment's base offset as the log end, and "
-            "deletes every segment if that is below the log start offset."
+            f"A start uses {last + 1:,} or the segment's base offset as the log end. If that is "
+            "below the log start offset, the start deletes every segment."
         )
     else:
         harm = f"A start uses {last + 1:,} as the log end, and continues from there."

@@ -56,7 +56,10 @@ if TYPE_CHECKING:
     from kdump.record.frames import Gap, Oversize, Run
 
 
-_DOUBT = " (If the log starts at its first segment: there is no checkpoint of log start offsets.)"
+_DOUBT = (
+    " (This assumes that the log starts at its first segment: there is no checkpoint of log start "
+    "offsets.)"
+)
 
 
 class Producers(Check):

@@ -265,7 +265,7 @@ def _make_conditional(found: Finding) -> Conditional:
 
 def _max_timestamp_words(newest: int, stated: int) -> str:
     words = (
-        f"The header has the largest timestamp {time_text(stated)}, but the newest record has "
+        f"The header gives {time_text(stated)} as the largest timestamp, but the newest record has "
         f"{time_text(newest)}."
     )
     if stated < newest:

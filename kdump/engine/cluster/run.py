@@ -44,8 +44,8 @@ from kdump.tuples import NamedTuple
 
 IN_ZOOKEEPER = (
     "This broker kept its cluster's metadata in ZooKeeper: the output contains only what "
-    "meta.properties, checkpoints, and partitions show. Topics of other brokers, leaders, "
-    "replicas, settings, users, and ACLs are not on its disks."
+    "meta.properties, checkpoints, and partitions show. Leaders, replicas, settings, users, "
+    "ACLs, and the topics of other brokers are not on its disks."
 )
 ELSEWHERE = (
     "There is no metadata log here: it is in another data directory of this node, or on "

@@ -219,12 +219,10 @@ def compare_oldest(facts: list[Fact], oldest: list[Fact]) -> Fact | None:
     unread = any(fact.cause in ("permission", "unreadable") for fact in facts)
     if unread or (refused is None) == (refused_too is None):
         return None  # what cannot be read would have dated it
-    would = "the release that wrote this directory. The oldest possible one would start on it."
+    guess = "the release that wrote this directory. The oldest one that may have written it would"
+    would = f"{guess} start."
     if refused_too is not None:
-        would = (
-            "the release that wrote this directory. The oldest possible one would not start: "
-            f"{refused_too.message}"
-        )
+        would = f"{guess} not start: {refused_too.message}"
     return Fact(UNKNOWN, "version", would, (refused or refused_too or facts[0]).path, _NAME_IT)
 
 

@@ -226,7 +226,7 @@ def _describe_result(
         segments_deleted=sorted(loading.segments),
         log_end_before=None,
         log_end_after=None,
-        reason="the partition is being deleted; the start continues the deletion",
+        reason="this directory is being deleted; the start continues the deletion",
     )
 
 

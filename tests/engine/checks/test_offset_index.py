@@ -321,5 +321,5 @@ def test_messages_about_an_entry_without_a_batch(sound: Path) -> None:
     put(sound, pairs)
     assert only(sound).message == (
         f"The entry for offset {relative} names position {position + 1:,}, where no batch starts. "
-        f"A fetch from offset {relative} should start at {relative}, but a broker returns none."
+        f"A fetch from offset {relative} should start at {relative}, but a broker returns nothing."
     )

@@ -326,7 +326,7 @@ def test_each_batch_with_a_wrong_time_is_reported(tmp_path: Path) -> None:
         ("batch-max-timestamp", 11, START_MS + 40),
     ]
     assert found[0].message == (
-        f"The header has the largest timestamp {time_text(START_MS + 99)}, but the newest "
+        f"The header gives {time_text(START_MS + 99)} as the largest timestamp, but the newest "
         f"record has {time_text(START_MS + 50)}. A lookup of the largest timestamp may "
         "find no record."
     )
@@ -334,7 +334,7 @@ def test_each_batch_with_a_wrong_time_is_reported(tmp_path: Path) -> None:
                            max_timestamp=START_MS + 5)  # fmt: skip
     (told,) = run_checks(written(tmp_path / "early", early)[0], deep=True)
     assert told.message == (
-        f"The header has the largest timestamp {time_text(START_MS + 5)}, but the newest "
+        f"The header gives {time_text(START_MS + 5)} as the largest timestamp, but the newest "
         f"record has {time_text(START_MS + 9)}. Lookups by time "
         f"skip the records after {time_text(START_MS + 5)}."
     )

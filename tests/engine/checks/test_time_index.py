@@ -232,7 +232,7 @@ def test_empty_index_uses_the_file_time_in_milliseconds(sound: Path, late_ms: in
     assert (told.code, told.position, told.size_bytes) == ("time-index-last", 0, 0)
     assert told.message == (
         f"The time index is empty; the largest time in the log is {time_text(newest)}. A lookup of "
-        f"time {time_text(asked)} should return an offset of segment {SECOND}, but returns none."
+        f"time {time_text(asked)} should return an offset of segment {SECOND}, but returns nothing."
     )
 
 
