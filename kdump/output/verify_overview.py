@@ -57,7 +57,7 @@ def overview_lines(findings: Sequence[Finding], width: int) -> Iterator[str]:
 
 def _sum_findings(name: str, found: list[Finding]) -> PlaceFindings:
     severities = [one.severity for one in found]
-    losses = [one for one in found if one.lost_at_least is not None]
+    losses = list(_apart(one for one in found if one.lost_at_least is not None))
     mosts = [one.lost_at_most for one in losses]
     known = [most for most in mosts if most is not None]
     return PlaceFindings(
@@ -68,6 +68,17 @@ def _sum_findings(name: str, found: list[Finding]) -> PlaceFindings:
         sum(known) if len(known) == len(mosts) else None,
         min((one.offset for one in losses if one.offset is not None), default=None),
     )
+
+
+def _apart(losses: Iterable[Finding]) -> Iterator[Finding]:
+    """Leave out losses within the records that the next start removes: it counts them too."""
+    several = list(losses)
+    removed = (one.offset for one in several if one.code == "start-loses-records")
+    first = min((offset for offset in removed if offset is not None), default=None)
+    for one in several:
+        is_within = first is not None and one.offset is not None and one.offset >= first
+        if one.code == "start-loses-records" or not is_within:
+            yield one
 
 
 def _badness(finding: Finding) -> tuple[int, bool, int]:

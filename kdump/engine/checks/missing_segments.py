@@ -119,7 +119,7 @@ def _find_inside(partition: PartitionScan, why: str) -> Iterator[Finding]:
         words = f"{hole.words} missing between two batches."
         if others:
             more = sum(later.next_offset - later.offset for later, _ in others)
-            words += f" {more:,} more are missing between later batches."
+            words += f" {more:,} more {'is' if more == 1 else 'are'} missing between later batches."
         words += f" They may be lost: {why}."
         missing = _missing_finding("offsets-apart", one, hole, message=words)
         found.append(missing._replace(position=position))

@@ -61,7 +61,8 @@ def _find_refused(directory: LogDir, partitions: Iterable[Recovery]) -> Iterator
     if not refused:
         return
     first = refused[0]
-    more = f", and so do {len(refused) - 1:,} more" if len(refused) > 1 else ""
+    others = len(refused) - 1
+    more = f", and so {'does' if others == 1 else 'do'} {others:,} more" if others else ""
     yield first.outcome, f"{first.topic}-{first.partition} stops it{more}"
 
 

@@ -120,7 +120,7 @@ def _ownership(row: PartitionOwner) -> str:
     start = "" if row.from_ms is None else time_cell(row.from_ms)
     if row.to_ms is None:
         return f"has owned it since {start}" if start else "owns it"
-    return f"had owned it since {start}" if start else "had owned it"
+    return f"owned it from {start}" if start else "owned it"
 
 
 def _event_text(row: Row) -> str:
