@@ -59,7 +59,7 @@ def _inconsistent(node: NodeSettings, found: list[Meta]) -> Fact:
     message = (
         "BrokerMetadata is not consistent across log.dirs. This could happen if multiple brokers "
         "shared a log directory (log.dirs) or partial data was manually copied from another "
-        "broker."
+        "broker. Found:"
     )
     cause = _describe_difference(found)
     if cause in ("node-id", "cluster-id"):

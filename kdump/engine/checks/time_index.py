@@ -102,7 +102,7 @@ class TimeIndexes:
         later = [at for at in self._largest if base is not None and at.segment > base]
         floor_ms = max((at.believed_ms for at in earlier), default=-1)
         right: str | None = None
-        given = "none"
+        given = "nothing"
         target_ms = -1
         if doubt.believed_ms < doubt.true_ms:
             # Passed over: the next segment that reaches the time answers, or none does.

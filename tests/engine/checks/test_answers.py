@@ -118,5 +118,5 @@ def test_unreadable_files_give_no_answer(tmp_path: Path) -> None:
 
 def test_answers_have_their_wording() -> None:
     sentence = "{right}, not {given}"
-    assert WrongAnswer(1200, 1200, "none").words(sentence) == "1,200, not none"
+    assert WrongAnswer(1200, 1200, "none").words(sentence) == "1,200, not nothing"
     assert WrongAnswer(1200, "an error", 123456).words(sentence) == "an error, not 123,456"
