@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from kdump.engine.checks.answers import NOTHING
 from kdump.engine.checks.time_entries import Doubt, TimeEntries
 from kdump.engine.reading.check import Conditional, Reported
 from kdump.engine.reading.damage import at_place
@@ -102,7 +103,7 @@ class TimeIndexes:
         later = [at for at in self._largest if base is not None and at.segment > base]
         floor_ms = max((at.believed_ms for at in earlier), default=-1)
         right: str | None = None
-        given = "nothing"
+        given = NOTHING
         target_ms = -1
         if doubt.believed_ms < doubt.true_ms:
             # Passed over: the next segment that reaches the time answers, or none does.
@@ -123,7 +124,7 @@ class TimeIndexes:
             return doubt.finding._replace(message=message)
         message = (
             f"{doubt.finding.message} A lookup of time {time_text(target_ms)} should return "
-            f"{right}, but returns {given}."
+            f"{right}, but returns {'nothing' if given == NOTHING else given}."
         )
         return doubt.finding._replace(message=message, expected=right, actual=given)
 
