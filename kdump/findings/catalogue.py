@@ -20,8 +20,7 @@ def _unframed_code(gap: str, sentence: str, show: Show) -> Code:
     return _damage(
         sentence,
         "Move consumers to the offset that the finding names; recover the range from a replica.",
-        "No consumer gets past this position by itself, and log recovery after an unclean shutdown "
-        "truncates the log here.",
+        "No consumer gets past this position by itself; log recovery would truncate the log here.",
         show=show,
         hides=Hides.BATCHES,
         gap=gap,
@@ -58,7 +57,7 @@ CATALOGUE: dict[str, Code] = {
         "The checksum of a batch does not match its bytes.",
         "Look at the batch with dump --hex; move consumers to the offset that the finding names.",
         "Consumers that verify checksums stop here. Brokers serve the batch unchanged; log "
-        "recovery after an unclean shutdown truncates the log here.",
+        "recovery would truncate the log here.",
         hides=Hides.BATCHES,
         gap="crc-mismatch",
     ),

@@ -11,6 +11,7 @@ import json
 import os
 import random
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -193,7 +194,9 @@ def test_foreign_producer_is_noticed(cluster: Cluster) -> None:
     command = [*cluster.target("shared"), "--rate", "300KiB"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as running:
         wait_for(cluster.folder / "shared.state")
+        running.send_signal(signal.SIGSTOP)  # on a busy machine it would be through by then
         cluster.ask({"op": "produce", "topic": "shared", "count": 3})
+        running.send_signal(signal.SIGCONT)
         assert running.stderr is not None
         told = running.stderr.read()
     assert running.returncode == 5, told
