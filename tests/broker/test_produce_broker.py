@@ -193,7 +193,7 @@ def test_lossy_settings_are_refused(cluster: Cluster) -> None:
 def test_foreign_producer_is_noticed(cluster: Cluster) -> None:
     command = [*cluster.target("shared"), "--rate", "300KiB"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as running:
-        wait_for(cluster.folder / "shared.state")
+        wait_for_first_offset(cluster.folder / "shared.state")
         running.send_signal(signal.SIGSTOP)  # on a busy machine it would be through by then
         cluster.ask({"op": "produce", "topic": "shared", "count": 3})
         running.send_signal(signal.SIGCONT)
@@ -337,6 +337,14 @@ def secure_cluster(cluster: Cluster, path: Path) -> str:
 def wait_for(path: Path) -> None:
     until = time.monotonic() + PATIENCE_SECONDS
     while not path.exists():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def wait_for_first_offset(state: Path) -> None:
+    """Wait until kdump knows where its first record goes; the file itself is made before that."""
+    until = time.monotonic() + PATIENCE_SECONDS
+    while not (state.exists() and json.loads(state.read_bytes())["partitions"]):
         assert time.monotonic() < until
         time.sleep(0.02)
 
