@@ -63,8 +63,8 @@ _FILTERS = under("Filters")
     "schema_files",
     metavar="TOPIC=FILE",
     multiple=True,
-    help="Decode TOPIC's values with this .avsc or .proto file (repeatable). Without "
-    "TOPIC=: the name of the schema registry's topic, or a directory that contains this topic.",
+    help="Decode TOPIC's values with this .avsc or .proto file (repeatable). To "
+    "read the schemas of a registry, give its topic (_schemas), or a directory that contains it.",
 )
 @_ROWS_AND_VALUES(
     "--schemas-at", "schemas_at_ms", type=TIME, help="Use the schemas registered at this time."
@@ -146,7 +146,7 @@ def dump(
     From a packet capture (pcap, pcapng), it shows the requests, the responses, and the records in
     them.
 
-    TIME is epoch milliseconds, @ and epoch seconds, ISO 8601 (UTC by default), now, or a time
+    TIME is epoch milliseconds, epoch seconds after an @, ISO 8601 (UTC by default), now, or a time
     before now (now-30m, '30 minutes ago'). --format parquet --output DIR/ (with the slash) writes a
     directory of Parquet files, one or more per partition; -j N and --engine spark write them in
     parallel.

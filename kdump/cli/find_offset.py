@@ -34,8 +34,8 @@ def find_offset(paths: tuple[str, ...], **asked: Any) -> int:
     row per partition. PATHS are segment files (each selects its partition), partition
     directories, or data directories.
 
-    Reads only the files of the segment that may contain the offset, the index and the end of the
-    newest segment, and the checkpoints; read_committed also reads the batch headers after the
+    Reads only the checkpoints, the files of the one segment that may contain the offset, and, of
+    the newest segment, the index and the end; read_committed also reads the batch headers after the
     newest usable producer snapshot. Brokers do not verify checksums, but consumers do: damage that
     a consumer meets before the record is a finding with exit status 3.
 

@@ -56,9 +56,9 @@ def find_time(paths: tuple[str, ...], **asked: Any) -> int:
 
     Answers like a ListOffsets request, one row per partition. PATHS are segment
     files (each selects its partition), partition directories, or data directories. TIME is epoch
-    milliseconds, @ and epoch seconds, ISO 8601 (UTC by default), 14:05 (today), yesterday, now,
-    a time before now (now-30m, -30m, '30 minutes ago'), earliest, latest, max-timestamp, or the
-    protocol's -1 to -6. Tiered topics also have earliest-local, latest-tiered, and
+    milliseconds, epoch seconds after an @, ISO 8601 (UTC by default), 14:05 (today), yesterday,
+    now, a time before now (now-30m, -30m, '30 minutes ago'), earliest, latest, max-timestamp, or
+    the protocol's -1 to -6. Tiered topics also have earliest-local, latest-tiered, and
     earliest-pending-upload.
 
     A broker searches one segment only: the first whose last time index entry is at or after TIME.

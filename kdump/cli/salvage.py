@@ -41,7 +41,7 @@ TAKEN = together(
     _SELECTION(
         "--prefer",
         metavar="newest-epoch|longest|PATH",
-        help="Use this copy as the leader, and to settle conflicts between copies.",
+        help="Copy to start from, and to take where copies differ: a path, or a rule to select it.",
     ),
     _SELECTION(
         "--split-batches",

@@ -29,9 +29,9 @@ def sequences(paths: tuple[str, ...], **asked: Any) -> int:
     verify reports).
 
     A producer that was idle for producer.id.expiration.ms (one day by default) may have been
-    forgotten by the broker and may continue at any number. The first number of a producer must be 0
-    after a new epoch, and in a log that starts at offset 0; other first numbers, and numbers next
-    to damage, cannot be checked.
+    forgotten by the broker and may continue at any number. A producer's first number must be 0 if
+    its epoch is new, or if the log starts at offset 0. In other cases, and next to damage, the
+    first number cannot be checked.
 
     In a packet capture, a repeat is a retry by the producer. Offsets there are record numbers
     within the capture, counted per partition.

@@ -27,8 +27,8 @@ _SELECTION = under("Selection")
 @_SELECTION("--open", "open_only", help="Only open transactions.")
 @shared_options()
 def transactions(paths: tuple[str, ...], **asked: Any) -> int:
-    """Show transactions: their producers, which are open, which are hanging, and the command to
-    abort them.
+    """Show transactions and their producers, and which are open or hanging, with the command that
+    aborts a hanging one.
 
     Replays __transaction_state under PATHS, and finds the open transactions in the logs. There
     is one row per transactional id, and one per producer whose open transaction has no known id.

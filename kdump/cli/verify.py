@@ -99,8 +99,8 @@ def limits(under_heading: Callable[..., Decorator]) -> Decorator:
             "--max-duration",
             "max_duration_s",
             type=DURATION,
-            help="Stop checking after this long, for example 2h, at the end of a segment; the "
-            "summary counts what remains.",
+            help="Stop at the end of the segment that is being checked after this time, for "
+            "example 2h; the summary counts what remains.",
         ),
         under_heading(
             "--bwlimit",
@@ -129,8 +129,8 @@ MONITORING = together(
     _MONITORING(
         "--nagios",
         help="Print one line for Nagios, then the ten worst findings. Exit with 0 if there are "
-        "only notes, 1 for rebuild, 2 for damage, 3 if the check failed. To ignore "
-        "rebuild, add --fail-on damage.",
+        "only notes, 1 for rebuild, 2 for damage, 3 if the check failed. With "
+        "--fail-on damage, rebuild also gives 0.",
     ),
 )
 
@@ -158,7 +158,7 @@ MONITORING = together(
     "each produce request in a packet capture.",
 )
 @_APPEND_CHECK(
-    "--follower", help="With --append: answer as a follower, which does not assign offsets."
+    "--follower", help="With --append: check the batches as a follower that fetched them does."
 )
 @_APPEND_CHECK("--now", "now_ms", type=TIME, help="With --append: the broker's time. Default: now.")
 @_APPEND_CHECK("--explain", help="With --append: show how the answer is found; in JSON as `steps`.")

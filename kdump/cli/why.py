@@ -53,8 +53,8 @@ def read_free(text: str) -> FreeRequest:
     "free",
     type=Read("[directory=]size", read_free),
     multiple=True,
-    help="List commands that delete this much, least loss first: on each file system with less "
-    "than this much free, or only in DIRECTORY, as in d2=6MiB. Repeatable.",
+    help="List commands that delete SIZE bytes, least loss first, for each file system that has "
+    "less than that free; with DIRECTORY= (d2=6MiB), only for that one. Repeatable.",
 )
 @_SELECTION("--rolls", help="Show which rule rolled each segment; reads the first header of each.")
 @_SELECTION(

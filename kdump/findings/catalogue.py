@@ -176,8 +176,8 @@ CATALOGUE: dict[str, Code] = {
     ),
     "zero-tail": _damage(
         "A segment that is not preallocated ends in zeros.",
-        "Reset stuck groups to the offset that the finding names. Log recovery truncates the "
-        "zeros of the newest segment; recover an older one from a replica.",
+        "Reset stuck groups to the offset that the finding names. In the newest segment, log "
+        "recovery truncates the zeros; copy an older segment from a replica.",
         "Consumers fail at the zeros, and none gets past them by itself.",
         show=Show.NOTHING,
         hides=Hides.BATCHES,
@@ -478,7 +478,7 @@ CATALOGUE: dict[str, Code] = {
         "A consumer that seeks to this time gets the answer that every broker gives.",
     ),
     "transaction-index-size": _rebuild(
-        "The transaction index ends in a partial entry, which brokers ignore.",
+        "The transaction index ends in a partial entry.",
         "No action needed now; log recovery of the segment rewrites it, and so does kdump reindex "
         "--only txnindex.",
         "No immediate effect: brokers ignore the partial entry.",
@@ -639,7 +639,7 @@ CATALOGUE: dict[str, Code] = {
         "The next start of the broker would lose records.",
         "Copy the directory before any start; if another replica is sound, delete this one "
         "and let the broker fetch it again.",
-        "Consumers no longer receive these records, and new records get their offsets.",
+        "Consumers no longer receive these records, and new records reuse their offsets.",
         forecast=True,
     ),
     "start-refused": _damage(
@@ -652,12 +652,12 @@ CATALOGUE: dict[str, Code] = {
     # Files and directories by their names, and what only all of them together show.
     "log-name": _damage(
         "The name of a log does not have twenty digits; brokers do not open it.",
-        "Stop the broker and rename the file to the expected name; first remove an empty file"
-        " of that name that a start created.",
+        "Stop the broker and rename the file to the expected name; if a start has created an "
+        "empty file of that name, remove that first.",
         "A start creates an empty segment in its place: no consumer sees these records.",
     ),
     "file-name": _note(
-        "The name of a segment's file does not have twenty digits; brokers do not open it.",
+        "The name of a segment's file does not have twenty digits.",
         "Rename it to the expected name, or remove it.",
         "A broker ignores the file. If it is an index, a start builds a new one.",
     ),
@@ -689,7 +689,7 @@ CATALOGUE: dict[str, Code] = {
     "reindex-unfinished": _note(
         "A rebuild by kdump did not finish.",
         "Run reindex again, or remove the file.",
-        "Brokers ignore it; the file to be replaced is still in place.",
+        "Brokers ignore the unfinished file; the file to be replaced is still in place.",
     ),
     "swap-left": _note(
         "Replacement segments (.swap) were not put in place.",
@@ -727,14 +727,14 @@ CATALOGUE: dict[str, Code] = {
     ),
     "directory-stops-start": _rebuild(
         "A directory among the partitions has a name that is not a topic and partition.",
-        "Move it out of the data directory before the next start. lost+found belongs to the "
-        "file system: set log.dirs to a directory below the mount point.",
-        "Brokers do not start with it; the records are intact.",
+        "Move it out of the data directory before the next start. If it is lost+found, which "
+        "belongs to the file system, set log.dirs to a directory below the mount point instead.",
+        "A broker with this directory does not start; the records are intact.",
     ),
     "partition-twice": _rebuild(
         "Two data directories of one broker contain the same partition.",
         "Compare them, and move the one that is behind out of the data directory.",
-        "Brokers do not start with it.",
+        "A broker with both does not start.",
     ),
     "partition-missing": _damage(
         "The cluster metadata log places a partition here, but no data directory has it.",
@@ -768,7 +768,7 @@ CATALOGUE: dict[str, Code] = {
     "meta-properties-differ": _rebuild(
         "The meta.properties files of one broker's data directories do not agree.",
         "Find out which directory does not belong here; restore its meta.properties if it does.",
-        "Brokers do not start with it.",
+        "A broker with these files does not start.",
     ),
     "meta-properties-missing": _damage(
         "A data directory of a KRaft broker has no meta.properties.",
@@ -781,13 +781,13 @@ CATALOGUE: dict[str, Code] = {
         "A meta.properties file is malformed, or names no node.",
         "Write the file again before the next start, with the version, node.id and cluster.id of "
         "the other directories or nodes.",
-        "Brokers do not start with it, or start without the directory.",
+        "A broker with this file does not start, or starts without the directory.",
         show=Show.ENTRIES,
     ),
     "meta-properties-foreign": _damage(
         "A meta.properties file names another node or cluster than the rest of its data directory.",
         "Find the owner of the volume, and mount it there. If only the file is wrong, restore it.",
-        "Brokers do not start with it.",
+        "A broker with this file does not start.",
     ),
     "bootstrap-checkpoint-malformed": _damage(
         "bootstrap.checkpoint has a damaged batch.",
@@ -803,13 +803,13 @@ CATALOGUE: dict[str, Code] = {
     ),
     "metadata-snapshot-incomplete": _damage(
         "A snapshot of the cluster metadata lacks its first or last record.",
-        "Remove it before a start if an older one and the log after it are intact.",
+        "If an older snapshot and the log since then are intact, remove this one before a start.",
         "The node cannot load it.",
     ),
     "metadata-snapshot-damaged": _damage(
         "A snapshot of the cluster metadata contains bytes that are not a sound batch.",
-        "Remove it before a start if an older one and the log after it are intact; otherwise "
-        "copy the file of that name from another controller, or let the node fetch one.",
+        "If an older snapshot and the log since then are intact, remove this one before a start; "
+        "otherwise copy the file of that name from another controller, or let the node fetch one.",
         "The node fails when it loads the snapshot; no consumer reads it.",
         show=Show.NOTHING,
     ),

@@ -36,12 +36,15 @@ def way_past(finding: Finding) -> str:
     if how == "running":
         broker = f"The running broker (if it is a {version})"
     elif how == "starting":
-        broker = f"After a start, a {version} broker"
+        when = "After a start" if served is None else "If a start truncates nothing here"
+        broker = f"{when}, a {version} broker"
     older = ""
     if finding.oldest is not None:
         again = finding.oldest["served_from"]
         where = "nothing after this position" if again is None else f"again from offset {again}"
-        older = f" A {finding.oldest['broker_version']} broker serves consumers {where}."
+        older = (
+            f" If the broker is a {finding.oldest['broker_version']}, it serves consumers {where}."
+        )
     if served == following:
         return f"{broker} serves consumers again from offset {served}: seek there.{older}"
     disk = f"The next offset on disk is {following:,}."

@@ -276,7 +276,7 @@ class WhyTable(TextReport):
             )
             free = free_bytes.get(plan["directories"][0]) or 0
             if free >= plan["asked_bytes"]:
-                yield f"{size_text(free)} is free there already, before any of these steps."
+                yield f"Before the first step, {size_text(free)} is already free there."
             missing = plan["asked_bytes"] - plan["planned_bytes"]
             if missing > 0:
                 yield from wrap(
@@ -288,8 +288,14 @@ class WhyTable(TextReport):
 
     def _steps_of(self, steps: Sequence[PlanStep], *, names_them: bool) -> Iterator[str]:
         """Write the steps, with what is the same for all of them once at the end."""
-        clauses = [one for step in steps for one in step.text.split("; ") if one.startswith(_PASS)]
-        shared = clauses[0] if len(clauses) > 1 and len({*clauses}) == 1 else None
+        clauses = {
+            step.order: one
+            for step in steps
+            for one in step.text.split("; ")
+            if one.startswith(_PASS)
+        }
+        is_shared = len(clauses) > 1 and len({*clauses.values()}) == 1
+        shared = next(iter(clauses.values())) if is_shared else None
         for step in steps:
             size = size_text(step.frees_bytes)
             until = step.loses_to_ms
@@ -304,7 +310,8 @@ class WhyTable(TextReport):
             if step.undo is not None:
                 yield f"     and back: {visible(step.undo)}"
         if shared is not None:
-            yield from wrap(f"The segments of these steps are {shared}.", self._width)
+            orders = ", ".join(map(str, clauses))
+            yield from wrap(f"The segments of steps {orders} are {shared}.", self._width)
 
 
 def _of(name: str, verdict: str, rank: int = 0) -> tuple[Column[_Share], str]:

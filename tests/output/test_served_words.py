@@ -20,7 +20,10 @@ def told(served_from: int | None, skipped: int, served_by: str | None = "4.1 sta
         (told(None, 0, None), ""),
         (
             told(16, 0),
-            ("After a start, a 4.1 broker serves consumers again from offset 16: seek there."),
+            (
+                "If a start truncates nothing here, a 4.1 broker serves consumers again from "
+                "offset 16: seek there."
+            ),
         ),
         (
             told(21, 1, "2.8.2 running"),

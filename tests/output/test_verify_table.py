@@ -95,7 +95,10 @@ def test_finding_has_place_message_consequences_and_command() -> None:
     assert lines[0] == ("DAMAGE   orders-7   segment 42   position 402,653,184 · 16,381 bytes")
     assert lines[1].strip() == "crc-mismatch: stored 9a1c03ff, computed 2b90e1d0."
     text = "\n".join(lines)
-    assert "Consequences (not counted): offset-index-order ×2, time-index-order." in text
+    assert (
+        "Findings that follow from it, not counted: offset-index-order ×2, time-index-order."
+        in text
+    )
     told = " ".join(text.split())
     assert (
         "The next offset on disk is 48,301,338. The running broker (if it is a "
@@ -246,7 +249,7 @@ def test_sentence_consequences_are_separate() -> None:
     assert "From this follow" not in text
     both = drawn(found("wrapper-offset", consequences=(words, "time-index-entry@8")))
     text = " ".join(" ".join(both).split())
-    assert f"{words} Consequences (not counted): time-index-entry." in text
+    assert f"{words} Findings that follow from it, not counted: time-index-entry." in text
 
 
 def test_skipped_partition_is_printed_despite_quiet() -> None:

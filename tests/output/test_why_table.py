@@ -128,7 +128,7 @@ def test_plan() -> None:
     assert text.count("→") == 1
     assert "     and back: kafka-configs.sh y" in lines
     assert "5.0 GiB short" in text
-    assert "free there already" not in text
+    assert "already free there" not in text
     assert text.count("/data/d1") == 1
     assert text.count("next pass") == 1
 
@@ -147,7 +147,7 @@ def test_plan_for_what_is_free_already(free: int) -> None:
     plan = summary(asked_bytes=10 << 30, planned_bytes=0, plans=[goal])
     lines = shown(*ROWS, directory, plan)
     is_enough = free == 10 << 30
-    assert ("10.0 GiB is free there already, before any of these steps." in lines) == is_enough
+    assert ("Before the first step, 10.0 GiB is already free there." in lines) == is_enough
     assert "The plan is 10.0 GiB short" in " ".join(lines)
 
 

@@ -128,7 +128,7 @@ _NODES = "damaged/4.4.0-three-nodes"
             "verify damaged/one-bit",
             "finding",
             "served_from",
-            "A 0.10.0 broker serves consumers again from offset",
+            "If the broker is a 0.10.0, it serves consumers again from offset",
         ),
         ("dump damaged/one-bit", "finding", "served_from", '"served_from":897'),
         (

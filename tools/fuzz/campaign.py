@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fuzz import cases
+from fuzz.check import SANITIZED
 from fuzz.seeds import Seeds, all_seeds
 
 HANG_SECONDS = 300
@@ -78,7 +79,8 @@ def cases_of(task: Task, seeds: Seeds) -> Iterator[tuple[int, cases.Case]]:
 def work(directory: Path) -> None:
     """Do the task that lies in a directory; lines of JSON on standard output are the report."""
     faulthandler.enable()
-    resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
+    if not SANITIZED:  # the sanitizers' map of memory is larger
+        resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
     fields, seeds = pickle.loads((directory / "task").read_bytes())
     task = Task(*fields)
     from fuzz.check import Checker
@@ -91,7 +93,7 @@ def work(directory: Path) -> None:
     done = 0
     for number, case in cases_of(task, seeds):
         os.pwrite(state, b"%-20d" % number, 0)
-        faulthandler.dump_traceback_later(HANG_SECONDS, exit=True)
+        faulthandler.dump_traceback_later(HANG_SECONDS * (20 if SANITIZED else 1), exit=True)
         twins = task.kind == "random" and (
             number % TWINS_EVERY == 0 and case.size_bytes <= TWINS_BYTES and case.family != "bomb"
         )

@@ -98,7 +98,7 @@ def _stale_entries(directory: LogDir, path: str, offsets: Offsets) -> Iterator[F
             Place(*gone[0], None, path),
             offset=offsets[gone[0]],
             actual=len(gone),
-            message=f"{_partitions(gone)} listed, but not in this data directory.",
+            message=f"{_partitions(gone)} in the checkpoint, but not in this data directory.",
         )
 
 
@@ -180,8 +180,8 @@ def _beyond_finding(
         offset=end,
         expected=end,
         actual=offset,
-        message=f"The log {_BOUNDS[checkpoint]} {offset:,} and ends at {end:,}; the checkpoint "
-        "may be older than a truncation.",
+        message=f"The log {_BOUNDS[checkpoint]} {offset:,}, as the checkpoint says, but ends at "
+        f"{end:,}: it may have been truncated since.",
     )
 
 

@@ -132,7 +132,7 @@ class Files(Check):
 def unknown_files(paths: Sequence[str], place: Place) -> Iterator[Finding]:
     """Yield one finding for all the files that no broker knows."""
     if paths:
-        message = f"{first_and_more(paths)} unknown to brokers, which ignore such files."
+        message = f"{first_and_more(paths)} unknown to brokers."
         yield at_place("file-unknown", place, path=paths[0], actual=len(paths), message=message)
 
 

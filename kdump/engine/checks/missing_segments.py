@@ -171,7 +171,7 @@ def _hole_finding(
     if why is None and cleaner.provable:
         why = _proof(partition, *lost)
     if why is None:
-        words = f"{lost.words} in no segment. They may be lost: {cleaner.why}."
+        words = f"{lost.words} in no segment. Whether they are lost is unknown: {cleaner.why}."
         return _missing_finding("segments-apart", one, hole, message=words)
     return _loss(partition, one, hole, lost, why)
 
@@ -305,7 +305,7 @@ def _cleaner(partition: PartitionScan) -> _Cleaner | None:
     if whole and (settings.file_is_known or source != DEFAULT):
         return _Cleaner(why, excluded=True)
     if not whole:
-        why = "whether the topic is compacted is unknown: its data directory is not here"
+        why = "the topic's cleanup.policy is unknown without its data directory"
         return _Cleaner(why)
     return _Cleaner("the topic's cleanup.policy is unknown", provable=True)
 

@@ -192,8 +192,9 @@ def _sequence(
     whose = f"Producer {event.producer_id}, epoch {event.producer_epoch}: "
     if judged == DUPLICATE:
         message = whose + (
-            f"sequence {event.base_sequence:,} is repeated; the batch before it, up to offset "
-            f"{before.last_offset:,}, ended at {before.last_sequence:,}."
+            f"this batch starts at sequence number {event.base_sequence:,} again; the batch before "
+            f"it, which ends at offset {before.last_offset:,}, already ended at sequence number "
+            f"{before.last_sequence:,}."
         )
         code = "sequence-duplicate"
     elif judged == GAP and event.is_first:
@@ -301,7 +302,7 @@ def _by_log(partition: PartitionScan, producer: Producer, states: ProducerStates
         age, allowed = states.newest_ms - producer.since_ms, 2 * allowed
         if min(producer.since_ms, states.newest_ms) < 0:
             age = 0
-    return _Age(age, allowed, f"the newest record is {span_text(age)} later")
+    return _Age(age, allowed, f"the newest record of the partition is {span_text(age)} later")
 
 
 def _by_file(partition: PartitionScan, first: int) -> _Age:

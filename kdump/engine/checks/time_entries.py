@@ -56,20 +56,20 @@ class TimeEntries(EntryReports):
         if not file.entries:
             found = self.find("time-index-last", 0, 0)
             message = (
-                f"The time index is empty; the largest time in the log is {time_text(true_ms)}."
+                f"The time index is empty; the largest time in the segment is {time_text(true_ms)}."
             )
         elif file.is_untrimmed:
             count = file.entries - file.used
             found = self.zeros()
             message = (
                 f"{zeros_words(count)}, in a segment that is not the newest; the "
-                f"largest time in the log is {time_text(true_ms)}."
+                f"largest time in the segment is {time_text(true_ms)}."
             )
         else:
             found = self.find("time-index-last", file.entries - 1)
             message = (
                 f"The last entry has time {time_text(believed_ms)}; the largest "
-                f"time in the log is {time_text(true_ms)}."
+                f"time in the segment is {time_text(true_ms)}."
             )
             if believed_ms > true_ms:
                 touches = self.rests_on(file.last_value)

@@ -52,7 +52,7 @@ def _control(segment: SegmentScan, run: Run, row: int) -> Conditional | None:
     elif marker.ends_transaction and batches.records_count(row) != 1:
         code = "control-count"
         expected, actual = 1, batches.records_count(row)
-        message = f"The batch of a transaction marker has {actual} records; only the first is used."
+        message = f"The batch of a transaction marker has {actual} records."
     else:
         return None
     batch, offset = BatchAt(segment.place, batches, row), batches.base_offset(row)

@@ -40,7 +40,8 @@ def _sentences(row: ReplicaComparison, records: Counter[str]) -> Iterator[str]:
         )
     if kinds.TRUNCATED in counts:
         gone = _capital(many[kinds.TRUNCATED])
-        yield f"{gone} missing at the end of truncated logs."
+        added_up = ", added up over these logs" if counts[kinds.TRUNCATED] > 1 else ""
+        yield f"{gone} missing at the end of truncated logs{added_up}."
     if kinds.RECORD in counts or kinds.EPOCH in counts:
         yield from _explain_divergence(row)
         yield from _explain_uncommitted(row)

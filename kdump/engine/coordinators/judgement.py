@@ -97,8 +97,8 @@ def _doubt(transaction: Transaction | None, one: OpenInPartition, known: Judgeme
         )
     elif _is_behind(transaction, one.said):
         return (
-            f"It ended ({transaction.state}), but the log of {one.name} ends earlier: its "
-            "marker may be on other replicas."
+            f"Its coordinator ended it ({transaction.state}), but the log of {one.name} ends "
+            "before that: the marker may be on other replicas."
         )
     if not one.live:
         return ""

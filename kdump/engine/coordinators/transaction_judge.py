@@ -36,8 +36,8 @@ class Coordinators:
         hangs = verdict.hanging is True
         if transaction is None:
             return hangs, f" {verdict.cause}" if hangs else ""
-        state = "" if transaction.state is None else f" ({transaction.state})"
-        name = transaction.transactional_id
+        state, name = transaction.state, transaction.transactional_id
+        state = "" if state is None or state in str(verdict.cause) else f" ({state})"
         return hangs, f" Its transactional id is {name}{state}. {verdict.cause}"
 
     def _read(self) -> tuple[dict[int, Transaction], JudgementContext]:

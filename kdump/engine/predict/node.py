@@ -125,10 +125,10 @@ def _device_error(path: str) -> str | None:
         return error.reason if places.lexists(path) else None
 
 
-_NAME_IT = "Give its version with --broker-version."
+_NAME_IT = "Give the broker's version with --broker-version."
 _WHICH = (
-    "the broker version. These directories do not belong to a KRaft node, and the newest release "
-    "starts only KRaft nodes."
+    "the broker version. kdump assumes the newest release, which starts only KRaft nodes, but "
+    "these directories do not belong to one."
 )
 
 
@@ -241,5 +241,8 @@ def finding_of(fact: Fact) -> Finding | None:
         return finding("start-loses-records", path=fact.path or "", message=fact.message)
     if fact.outcome != REFUSES or fact.cause in _FOUND_ELSEWHERE:
         return None
-    message = f"The node does not start ({fact.cause}): {fact.message}"
+    unfinished = " …" if fact.message.endswith(":") else ""
+    message = (
+        f'The node does not start ({fact.cause}). Its log would say: "{fact.message}{unfinished}"'
+    )
     return finding("start-refused", path=fact.path or "", message=message)

@@ -202,9 +202,11 @@ def _describe_result(
     if loading.split and outcome != "wrong-log-end":
         reason = f"{_split_words(loading)}; {reason}" if reason else _split_words(loading)
     if end < high_watermark <= end + RELATIVE_MAX:
-        reason += (
-            f"; the high watermark on disk shows that the log once reached offset {high_watermark}"
-        )
+        why = f"the log ends at {end:,}, but the high watermark on disk is {high_watermark:,}"
+        if outcome == "clean":
+            reason = why
+        else:
+            reason = f"{why}; {reason}" if outcome == "recover" else f"{reason}; {why}"
     row = row.replaced(
         outcome=outcome,
         segments_read=sorted(set(recovered) | set(loading.replayed)),
@@ -281,7 +283,7 @@ def _outcome(
         if loading.recovered:
             whys.append(
                 f"without a clean shutdown, recovery reads {_segments(len(loading.recovered))} "
-                f"from offset {loading.stop.recovery_point} on and finds no damage"
+                f"from offset {loading.stop.recovery_point} on and truncates nothing"
             )
         return "recover", "; ".join(whys)
     if loading.files.swapped:

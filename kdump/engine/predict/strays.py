@@ -48,7 +48,7 @@ def set_aside(
             "its partition.metadata names no topic: brokers fail on it before they check whether "
             "the topic exists"
         )
-        return row.replaced(outcome="unknown", reason=why)
+        return row.replaced(outcome="unknown", reason=_after_losses(row, why))
     if topic_id is None:
         why = "without partition.metadata the topic of this directory is unknown"
         # Its topic is known by name: the broker makes an empty replica in its place.
@@ -67,16 +67,21 @@ def set_aside(
             return _stray(row, unknown, 0 if is_replaced else None)
     elif directory is None or not _unheard_of(name, directory):
         return row
-    return row.replaced(
-        outcome="unknown",
-        reason="no checkpoint names this partition, and the metadata log that "
-        "would show whether its topic exists is not here, or incomplete",
+    why = (
+        "no checkpoint names this partition, and the metadata log that would show whether its "
+        "topic exists is not here, or incomplete"
     )
+    return row.replaced(outcome="unknown", reason=_after_losses(row, why))
 
 
 def _stray(row: Recovery, reason: str, end: int | None) -> Recovery:
-    reason += "; the start renames its directory to -stray"
+    reason = f"{_after_losses(row, reason)}; the start renames the directory to -stray"
     return row.replaced(outcome="stray", reason=reason, log_end_after=end)
+
+
+def _after_losses(row: Recovery, reason: str) -> str:
+    """Add to why records are lost why the directory may not stay."""
+    return f"{row.reason}; {reason}" if row.records_lost else reason
 
 
 def _explain_unknown(

@@ -110,7 +110,8 @@ def default_threads(broker: Version) -> int:
 def verdict(row: Recovery) -> Finding | None:
     """Make a finding of a `recovery` row that loses records, or with which no broker starts."""
     if row.outcome in REFUSALS:
-        return _start_finding("start-refused", row, f"At the next start {row.reason}.")
+        reason = str(row.reason)
+        return _start_finding("start-refused", row, f"{reason[:1].upper()}{reason[1:]}.")
     name = names.parse_directory(os.path.basename(places.absolute(str(row.path))))
     if name is not None and name.retirement is not None:
         return None  # no consumer reads there
@@ -122,8 +123,8 @@ def verdict(row: Recovery) -> Finding | None:
         return _start_finding("start-loses-records", row, message)
     if _is_recreated(row):
         message = (
-            "The next start begins again at offset 0, although the log ends at "
-            f"{row.log_end_before:,}: {row.reason}."
+            "After the next start the partition is empty and begins at offset 0; the log here "
+            f"ends at {row.log_end_before:,}: {row.reason}."
         )
         return _start_finding("start-loses-records", row, message)
     return None

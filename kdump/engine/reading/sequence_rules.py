@@ -56,8 +56,8 @@ def first_words(event: SequenceBreak) -> str:
     if event.previous.last_timestamp_ms < 0:
         return (
             f"the log is complete from offset 0, but this producer starts at number {number:,}: "
-            f"{count}. On a new partition, if one request overtakes another, brokers reject the "
-            "overtaken one (KAFKA-15591). Harmless if the topic was deleted and "
+            f"{count}. Possible cause: of two requests to a new partition, the later one came "
+            "first, and the broker rejected the other (KAFKA-15591). Harmless if the topic was "
             "recreated while the producer ran, or if the log was truncated to nothing."
         )
     return (

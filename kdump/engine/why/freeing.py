@@ -149,11 +149,11 @@ class Plan:
 
     def _retired_step(self, one: RetiredDirectory) -> PlanStep:
         command: str | None = format_command(("rm", "-r", "--", path_word(one.path)))
-        text = "the next start also removes it"
+        text = "the next start removes this directory, too"
         if one.why == "stray":
             text = "not assigned to this broker by the cluster; check that other brokers have it"
         elif one.held:
-            command, text = None, f"the broker removes it by itself: {one.path}"
+            command, text = None, f"the broker removes this directory by itself: {one.path}"
         lost = StepLoss(one.size_bytes, None, None, None)
         records = 0 if one.why == "delete" else None
         return self._row(command, None, None, lost, records, text, {one.directory: one.size_bytes})

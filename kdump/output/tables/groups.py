@@ -120,7 +120,7 @@ def _ownership(row: PartitionOwner) -> str:
     start = "" if row.from_ms is None else time_cell(row.from_ms)
     if row.to_ms is None:
         return f"has owned it since {start}" if start else "owns it"
-    return f"owned it from {start}" if start else "owned it"
+    return f"owned it from {start} until then" if start else "owned it until then"
 
 
 def _event_text(row: Row) -> str:

@@ -39,6 +39,8 @@ def _evidence(row: DatingEvidence) -> str:
 
 def _replicas(row: TopicSummary) -> str:
     here = number_text(row.replicas_here)
+    if row.partitions is not None and (row.replicas_here or 0) > row.partitions:
+        return f"{row.partitions:,}, {here} replicas"  # of several brokers
     return here if row.partitions is None else f"{here} of {row.partitions:,}"
 
 

@@ -57,12 +57,12 @@ def _summary(row: KeyPlacement) -> list[str]:
     if row.fits or row.is_given:
         who = f"{row.partitioner} selects" + " and fits best" * (not row.is_given)
         of = f"{count_text(missed, 'record')} of {row.records_count:,} with a key ({share})"
-        first = f"{topic}: {of} are not on the partition that {who}, with {where}"
+        first = f"{topic}: {of} are not on the partition that {who} among {where}"
     else:
         keyed = count_text(row.records_count, "record")
         first = (
-            f"{topic}: no known partitioner explains the placement of the {keyed} with a key, "
-            f"with {where}. The best match, {row.partitioner}, expects {missed:,} ({share}) on "
+            f"{topic}: no known partitioner explains where the {keyed} with a key are, "
+            f"among {where}. The best match, {row.partitioner}, expects {missed:,} ({share}) on "
             f"another partition"
         )
     lines = [first]

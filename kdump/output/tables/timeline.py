@@ -167,14 +167,16 @@ def _seconds(value: float | None) -> str:
     return "?" if value is None else f"{abs(value):,.3f}"
 
 
+def _clock(row: Event) -> str:
+    return row.clock if row.clock_of is None else f"{row.clock} {row.clock_of}"
+
+
 _EVENTS: tuple[Column[Event], ...] = (
     Column("time", lambda row: "-" if (at := middle(row)) is None else time_text(at)),
     Column("what", lambda row: row.what),
     folding_column("subject", lambda row: row.subject, 12),
     folding_column("text", lambda row: row.text, 20),
-    folding_column(
-        "clock", lambda row: f"{row.clock} {'' if row.clock_of is None else row.clock_of}", 8
-    ),
+    folding_column("clock", _clock, 8, rank=1),
 )
 _LINES: tuple[Column[Line], ...] = (
     Column("time", lambda row: row.time),

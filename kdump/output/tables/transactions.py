@@ -21,7 +21,7 @@ def _place(one: OpenIn) -> str:
     if one["records_count"] is not None:
         parts.append(count_text(one["records_count"], "record"))
     if one["age_ms"] is not None:
-        parts.append(span_text(one["age_ms"]))
+        parts.append(f"for {span_text(one['age_ms'])}")
     return ", ".join(parts)
 
 

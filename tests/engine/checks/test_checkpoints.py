@@ -194,7 +194,7 @@ def test_absent_partitions_are_counted(data: DataDirectory, count: int) -> None:
     assert (told.code, told.topic, told.partition) == ("checkpoint-stale-entry", "gone", 0)
     assert (told.offset, told.actual) == (5, count)
     shown = "gone-0 is" if count == 1 else "gone-0 and 2 more are"
-    assert told.message == f"{shown} listed, but not in this data directory."
+    assert told.message == f"{shown} in the checkpoint, but not in this data directory."
 
 
 def test_partial_directory_is_not_compared_with_the_rest(data: DataDirectory) -> None:

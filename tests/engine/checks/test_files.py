@@ -306,8 +306,8 @@ def test_unproven_hole_is_a_note(data: DataDirectory) -> None:
     assert told.position == 5 * BATCH_BYTES
     assert (told.expected, told.actual, told.size_bytes) == (10, 20, 0)
     assert told.message == (
-        "Offsets 10-19 (10 offsets) are in no segment. They may be lost: the topic's "
-        "cleanup.policy is unknown."
+        "Offsets 10-19 (10 offsets) are in no segment. Whether they are lost is unknown: "
+        "the topic's cleanup.policy is unknown."
     )
 
 

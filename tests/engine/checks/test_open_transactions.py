@@ -47,7 +47,7 @@ def test_age_by_batches_outside_of_transactions(
     behind = [data(2 + n, timestamp=TIME + at * MINUTE_MS) for n, at in enumerate(minutes)]
     first, second = run_checks(write_log(tmp_path, {0: batches + behind}))
     assert [first.code, second.code].count("transaction-hanging") == hangs
-    age = f"the newest record is {max(minutes)} min later."
+    age = f"the newest record of the partition is {max(minutes)} min later."
     start = f"{SINCE} 0 (2023-11-14T22:13:20.000Z), with 1 record; {age}"
     waiting = " read_committed consumers stop at offset 0; at most 4 records wait there."
     end = f" {ABORT} --topic orders --partition 7 --start-offset 0"
@@ -69,7 +69,7 @@ def test_unknown_time_proves_no_age(tmp_path: Path, time: int) -> None:
     ]
     (found,) = run_checks(write_log(tmp_path, {0: batches}))
     assert found.code == "transaction-open"
-    assert "the newest record is 0 " in found.message
+    assert "the newest record of the partition is 0 " in found.message
 
 
 def test_later_markers_decide_before_records(tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_later_markers_decide_before_records(tmp_path: Path) -> None:
     path = write_log(tmp_path, {0: batches})
     (found,) = run_checks(path)
     assert found.code == "transaction-open"
-    assert "the newest record is 15 min later" in found.message
+    assert "the newest record of the partition is 15 min later" in found.message
     batches[3] = marker(3, 9, COMMIT, timestamp=TIME + 16 * MINUTE_MS)
     write_log(tmp_path, {0: batches})
     (found,) = run_checks(path)

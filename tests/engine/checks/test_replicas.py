@@ -91,7 +91,7 @@ def test_topic_with_another_id_is_reported(cluster: Cluster) -> None:
     assert told.message == (
         f"A start moves 20 records into a -stray directory: the cluster knows this topic as "
         f"{identifier(88)}. "
-        f"No topic in the metadata log has id {identifier(8)}."
+        f"No topic in the metadata log has the id in partition.metadata, {identifier(8)}."
     )
 
 
@@ -119,7 +119,7 @@ def test_start_replaces_another_topic_of_that_name(cluster: Cluster) -> None:
     (told,) = (one for one in found if one.code == "start-loses-records")
     assert told.topic == "users"
     assert told.message.startswith(
-        "The next start begins again at offset 0, although the log ends at"
+        "After the next start the partition is empty and begins at offset 0; the log here ends at"
     )
 
 

@@ -231,8 +231,9 @@ def test_empty_index_uses_the_file_time_in_milliseconds(sound: Path, late_ms: in
     told = only(sound)
     assert (told.code, told.position, told.size_bytes) == ("time-index-last", 0, 0)
     assert told.message == (
-        f"The time index is empty; the largest time in the log is {time_text(newest)}. A lookup of "
-        f"time {time_text(asked)} should return an offset of segment {SECOND}, but returns nothing."
+        f"The time index is empty; the largest time in the segment is {time_text(newest)}. "
+        f"A lookup of time {time_text(asked)} should return an offset of segment {SECOND}, "
+        "but returns nothing."
     )
 
 
@@ -241,7 +242,7 @@ def test_messages_about_a_last_entry(sound: Path) -> None:
     newest, early = pairs[-1][0], pairs[-2][0]
     put(sound, pairs[:-1])
     assert only(sound).message == (
-        f"The last entry has time {time_text(early)}; the largest time in the log is "
+        f"The last entry has time {time_text(early)}; the largest time in the segment is "
         f"{time_text(newest)}. A lookup of time {time_text(newest)} should return an offset of "
         f"segment {FIRST}, but returns an offset of segment {SECOND}."
     )

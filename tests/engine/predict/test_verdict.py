@@ -62,7 +62,7 @@ def test_failed_start_is_damage(outcome: str) -> None:
     found = verdict(row(outcome=outcome, records_lost=0, reason="the broker would stop at: X"))
     assert found is not None
     assert (found.code, found.severity) == ("start-refused", Severity.DAMAGE)
-    assert found.message == "At the next start the broker would stop at: X."
+    assert found.message == "The broker would stop at: X."
 
 
 def test_recreated_partition_is_damage(tmp_path: Path) -> None:

@@ -326,7 +326,7 @@ def test_files_of_a_running_broker_are_not_removed(data: Path) -> None:
             os.waitpid(child, 0)
     assert [step["command"] for step in steps] == [None, None]
     assert "the broker removes after file.delete.delay.ms" in steps[0]["text"]
-    assert "removes it by itself" in steps[1]["text"]
+    assert "removes this directory by itself" in steps[1]["text"]
 
 
 def test_removing_a_sparse_file_frees_only_its_blocks(data: Path) -> None:
