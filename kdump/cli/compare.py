@@ -65,7 +65,7 @@ def compare(paths: tuple[str, ...], *, writing: OutputSpec, **asked: Any) -> int
     offsets. The output lists the mirrored ranges and their offset shift, and records that are
     missing on one side, out of order, or duplicated. Records are matched by key, value, headers,
     and time. --groups translates committed offsets with MirrorMaker's checkpoints and offset syncs;
-    if there are none, it compares records. --format reset-csv writes the translated offsets for
+    without these, it compares records. --format reset-csv writes the translated offsets for
     kafka-consumer-groups --reset-offsets --from-file.
 
     Each partition gets a one-word verdict, the last common leader epoch and offset, what each

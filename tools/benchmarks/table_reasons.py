@@ -15,8 +15,8 @@ REASONS = """
 - dump --grep, literal: of 1,489 million instructions 853 million are what `dump --key` takes for
   the same log; searching keys and values and writing what is found are the rest. The ratio leaves
   1,132 million.
-- dump --grep, regex: a pattern that is no plain text is asked of each key and value alone, by
-  Python's `re`; a compiled search over a whole block would be needed.
+- dump --grep, regex: a pattern that is not plain text is matched with each key and value alone,
+  by Python's `re`; a compiled search over a whole block would be needed.
 - dump --from-time: start-up, 100 modules of kdump, is 315 million instructions of 551; 203 million
   see whether the 66,000 entries of each index rise, in Python: 79 million take them apart, 124
   million compare neighbors. The kernel doing that would leave 1.8 times `import click`.

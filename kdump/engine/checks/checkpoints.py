@@ -180,8 +180,8 @@ def _beyond_finding(
         offset=end,
         expected=end,
         actual=offset,
-        message=f"The log {_BOUNDS[checkpoint]} {offset:,}, as the checkpoint says, but ends at "
-        f"{end:,}: it may have been truncated since.",
+        message=f"The log {_BOUNDS[checkpoint]} {offset:,} according to the checkpoint, but "
+        f"ends at {end:,}: it may have been truncated since.",
     )
 
 

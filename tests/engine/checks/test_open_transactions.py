@@ -32,8 +32,8 @@ def test_open_transaction_is_reported(tmp_path: Path) -> None:
     (found,) = run_checks(path)
     assert found.message == (
         f"Producer 7, epoch 0, {SINCE} 1 (2023-11-14T22:13:21.000Z), with 2 records; the newest "
-        "record is 2 s later. read_committed consumers stop at offset 1; at most 3 records wait "
-        "there. To see its batches: kdump dump --batches --producer-id 7 "
+        "record of the partition is 2 s later. read_committed consumers stop at offset 1; at most "
+        "3 records wait there. To see its batches: kdump dump --batches --producer-id 7 "
         f"--from-offset 1 {path}"
     )
 

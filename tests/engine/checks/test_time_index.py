@@ -250,7 +250,7 @@ def test_messages_about_a_last_entry(sound: Path) -> None:
     write(sound, FIRST, "timeindex", data + bytes(2 * SIZE))
     assert only(sound).message.startswith(
         "The last 2 entries are zeros, in a segment that is not the newest; the largest time in "
-        f"the log is {time_text(newest)}. A lookup of time {time_text(newest)} "
+        f"the segment is {time_text(newest)}. A lookup of time {time_text(newest)} "
     )
 
 

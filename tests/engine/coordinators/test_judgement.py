@@ -99,7 +99,7 @@ DOUBTS = [
     Doubt("check again", make_transaction("CompleteCommit"), make_open(live=True)),
     Doubt("check again", None, make_open(live=True)),
     Doubt(
-        "ends earlier",
+        "ends before that",
         make_transaction("CompleteCommit"),
         make_open(age_ms=1500, newest_ms=NOW - 1001),
     ),
