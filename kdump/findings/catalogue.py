@@ -193,7 +193,7 @@ CATALOGUE: dict[str, Code] = {
         "The checksum is right, but the records inside cannot be decoded to the end.",
         "Reset stuck groups to the offset that the finding names. The batch was written like "
         "this, so replicas have it, too.",
-        "Consumers fail inside this batch; releases that do not are named by the finding. Brokers "
+        "Consumers fail inside this batch, except for releases that the finding names. Brokers "
         "serve it unchanged.",
         hides=Hides.RECORDS,
         stops_consumers=True,
@@ -694,7 +694,7 @@ CATALOGUE: dict[str, Code] = {
     "swap-left": _note(
         "Replacement segments (.swap) were not put in place.",
         "No action needed; the next start puts them in place.",
-        "Until the next start, consumers read the replaced segments, if these still exist.",
+        "Until the next start, consumers do not read these files.",
     ),
     "segments-apart": _note(
         "Offsets are missing between two segments, and compaction may have removed them.",
@@ -799,7 +799,7 @@ CATALOGUE: dict[str, Code] = {
     "metadata-snapshot-missing": _damage(
         "The cluster metadata log starts above 0, and no snapshot covers what is before its start.",
         "Restore the snapshot, or let the node fetch one from the quorum.",
-        "The node does not start: the metadata before the log start is not on it.",
+        "The node does not start: the metadata before the log start is missing.",
     ),
     "metadata-snapshot-incomplete": _damage(
         "A snapshot of the cluster metadata lacks its first or last record.",
@@ -834,8 +834,8 @@ CATALOGUE: dict[str, Code] = {
     "checkpoint-lacks-partition": _note(
         "A checkpoint does not list partitions that are in its data directory.",
         "No action needed if they are new.",
-        "A broker uses offset 0 for them: after an unclean shutdown all their segments are "
-        "recovered.",
+        "A broker uses offset 0 for a partition that is not in the checkpoint: after an unclean "
+        "shutdown, it recovers all segments of the partition.",
     ),
     "checkpoint-beyond-end": _note(
         "A checkpoint has an offset beyond the end of the log.",

@@ -36,9 +36,10 @@ def recovery_lines(
     of = f" of Kafka {' or '.join(releases)}" if releases else ""
     yield f"What the next start{of} would do:"
     shown = sorted(
-        (row for row in rows if row.outcome != _COUNTED or _unserved_text(row)),
+        (row for row in rows if row.outcome != _COUNTED or row.records_lost or _unserved_text(row)),
         key=rank,
     )
+    listed = sum(row.outcome == _COUNTED for row in shown)
     harmless = [row for row in shown if _is_harmless(row)]
     if every or len(harmless) <= _LISTED:
         harmless = []
@@ -56,7 +57,7 @@ def recovery_lines(
             f"{count_text(segments, 'segment')}, {size}; --all lists them",
             width,
         )
-    if forecast and (many := forecast["outcomes"].get(_COUNTED)):
+    if forecast and (many := forecast["outcomes"].get(_COUNTED, 0) - listed) > 0:
         yield f"{count_text(many, 'partition')} {_COUNTED}: nothing is re-read or lost"
 
 

@@ -112,7 +112,7 @@ def _find_unlisted(
             "checkpoint-lacks-partition",
             Place(*missing[0], None, path),
             actual=len(missing),
-            message=f"{_partitions(missing)} not listed.",
+            message=f"{_partitions(missing)} not in the checkpoint.",
         )
 
 

@@ -121,5 +121,5 @@ def _find_repeated(group: Sequence[Member]) -> Iterator[Finding]:
                     Place(name.topic, name.partition, None, path),
                     expected=other,
                     actual=path,
-                    message=f"{other} has the same partition; brokers do not start with both.",
+                    message=f"{other} has the same partition.",
                 )

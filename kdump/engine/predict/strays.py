@@ -50,7 +50,7 @@ def set_aside(
         )
         return row.replaced(outcome="unknown", reason=_after_losses(row, why))
     if topic_id is None:
-        why = "without partition.metadata the topic of this directory is unknown"
+        why = "without partition.metadata, the topic of this directory is unknown"
         # Its topic is known by name: the broker makes an empty replica in its place.
         return _stray(row, why, 0)
     if cluster is not None:
@@ -75,13 +75,13 @@ def set_aside(
 
 
 def _stray(row: Recovery, reason: str, end: int | None) -> Recovery:
-    reason = f"{_after_losses(row, reason)}; the start renames the directory to -stray"
-    return row.replaced(outcome="stray", reason=reason, log_end_after=end)
+    reason += ", so the start renames the directory to -stray"
+    return row.replaced(outcome="stray", reason=_after_losses(row, reason), log_end_after=end)
 
 
 def _after_losses(row: Recovery, reason: str) -> str:
     """Add to why records are lost why the directory may not stay."""
-    return f"{row.reason}; {reason}" if row.records_lost else reason
+    return f"{row.reason}. {reason[0].upper()}{reason[1:]}" if row.records_lost else reason
 
 
 def _explain_unknown(

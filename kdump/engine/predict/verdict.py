@@ -120,11 +120,14 @@ def verdict(row: Recovery) -> Finding | None:
         where = "" if first is None else f" from offset {first:,} on"
         records = "1 record" if lost == 1 else f"{lost:,} records"
         message = f"The next start loses {records}{where}: {row.reason}."
+        if row.outcome in ("clean", "recover"):  # the end is gone already
+            were = "was" if lost == 1 else "were"
+            message = f"{records}{where} {were} lost before the next start: {row.reason}."
         return _start_finding("start-loses-records", row, message)
     if _is_recreated(row):
         message = (
-            "After the next start the partition is empty and begins at offset 0; the log here "
-            f"ends at {row.log_end_before:,}: {row.reason}."
+            "After the next start the partition is empty and begins at offset 0 (its log now ends "
+            f"at {row.log_end_before:,}): {row.reason}."
         )
         return _start_finding("start-loses-records", row, message)
     return None

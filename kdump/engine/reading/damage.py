@@ -327,6 +327,10 @@ def flag_findings(
     return found
 
 
+def _records(count: int) -> str:
+    return "1 record" if count == 1 else f"{count:,} records"
+
+
 def _magic_finding(batch: BatchAt, first: int) -> Finding:
     """Say which records readers lose with a batch of an unknown magic, and that they are sound.
 
@@ -339,7 +343,7 @@ def _magic_finding(batch: BatchAt, first: int) -> Finding:
             "magic-unknown", offset=first, actual=magic, lost_at_least=1, lost_at_most=1
         )
     count = max(batches.records_count(row), 0)
-    records = "1 record" if count == 1 else f"{count:,} records"
+    records = _records(count)
     span = f"offset {first:,}" if first == last else f"offsets {first:,}-{last:,}"
     read = batches.format(row).magic
     return batch.finding(
@@ -384,7 +388,7 @@ def describe_undecoded(reason: int, detail: str, decoded: int) -> tuple[str, str
     word = reasons.NAMES.get(reason, str(reason))
     code = UNDECODED.get(word, "records-undecodable")
     if code == "records-undecodable":
-        return code, word, f"Decoding stops after {decoded:,} records: {detail or word}."
+        return code, word, f"Decoding stops after {_records(decoded)}: {detail or word}."
     return code, word, detail or None
 
 
@@ -400,7 +404,7 @@ def decode_findings(
     batch = BatchAt(place, batches, row)
     if reason == reasons.INNER_COMPRESSED:
         message = (
-            f"After {decoded:,} records, a message inside is itself compressed. Consumers up to "
+            f"After {_records(decoded)}, a message inside is itself compressed. Consumers up to "
             "0.8 decompress it, 0.9 consumers receive its bytes (as in dump), and later ones fail."
         )
     yield batch.finding(code, expected=expected, actual=word, message=message)

@@ -119,7 +119,7 @@ def test_start_replaces_another_topic_of_that_name(cluster: Cluster) -> None:
     (told,) = (one for one in found if one.code == "start-loses-records")
     assert told.topic == "users"
     assert told.message.startswith(
-        "After the next start the partition is empty and begins at offset 0; the log here ends at"
+        "After the next start the partition is empty and begins at offset 0 (its log now ends at"
     )
 
 

@@ -36,7 +36,7 @@ def test_undecompressible_batch_with_a_valid_checksum_is_reported(
     one = only(found)
     assert place_of(one) == ("records-undecodable", start, len(other), first_of(2) + 2)
     assert one.expected == 3
-    assert re.match(r"Decoding stops after [012] records: gzip", one.message)
+    assert re.match(r"Decoding stops after [012] records?: gzip", one.message)
     assert set(all_but(2)) <= set(offsets(rows))
 
 
