@@ -49,7 +49,7 @@ _FILTERS = under("Filters")
 )
 @_ROWS_AND_VALUES(
     "--records-only",
-    help="Omit rows for batches whose records cannot be read; the finding reports them.",
+    help="Omit the rows of batches whose records cannot be read; findings still report them.",
 )
 @_ROWS_AND_VALUES(
     "--decode",

@@ -34,10 +34,10 @@ def find_offset(paths: tuple[str, ...], **asked: Any) -> int:
     row per partition. PATHS are segment files (each selects its partition), partition
     directories, or data directories.
 
-    Reads only the checkpoints, the files of the one segment that may contain the offset, and, of
-    the newest segment, the index and the end; read_committed also reads the batch headers after the
-    newest usable producer snapshot. Brokers do not verify checksums, but consumers do: damage that
-    a consumer meets before the record is a finding with exit status 3.
+    Reads only the checkpoints, the files of the segment that may contain the offset, and the index
+    and the end of the newest segment; read_committed also reads the batch headers after the newest
+    usable producer snapshot. Brokers do not verify checksums, but consumers do: if a consumer meets
+    damage before it reaches the record, a finding reports it, and the exit status is 3.
 
     With --max-bytes, shows the bytes that one fetch returns: where they start and end, the complete
     batches, and the batch that is cut off at the end.

@@ -54,7 +54,8 @@ def placement(
     For each topic, shows the number of misplaced records, their offset range and producers,
     and keys that are on several partitions. All records are read.
 
-    default and murmur2 are the Java client, consistent-random is librdkafka, fnv1a is Sarama.
+    The Java client's partitioner is murmur2 (also called default), that of librdkafka is
+    consistent-random, and that of Sarama is fnv1a.
 
     \b
     Examples:

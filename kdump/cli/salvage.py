@@ -41,7 +41,7 @@ TAKEN = together(
     _SELECTION(
         "--prefer",
         metavar="newest-epoch|longest|PATH",
-        help="Copy to start from, and to take where copies differ: a path, or a rule to select it.",
+        help="Preferred copy, taken where copies differ: its path, or a rule that selects it.",
     ),
     _SELECTION(
         "--split-batches",

@@ -56,9 +56,9 @@ def sql(paths: tuple[str, ...], *, query: str | None, **asked: Any) -> int:
     batches, committed_offsets, findings. Each topic is a view of records. Names that are SQL
     words need quotes: "offset", "group".
 
-    Only what a query needs is read: conditions on topic, partition, offset, and time skip
-    segments, limit stops early, and count(*) reads batch headers only. A query cannot write,
-    open other files, or use the network.
+    Only what a query needs is read: a WHERE on topic, partition, offset, or time lets kdump skip
+    segments, a LIMIT lets it stop early, and for count(*) it reads batch headers only. A query
+    cannot write, open other files, or use the network.
 
     Without QUERY on a terminal there is a prompt; in a pipe the query is read from standard
     input. Needs DuckDB: pip install 'kdump[sql]'.

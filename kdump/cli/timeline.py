@@ -105,10 +105,10 @@ def timeline(
     transactions: for large ones, use kdump verify and kdump transactions. --key and --grep read the
     logs and add single records.
 
-    The clocks of brokers differ. From events that two brokers recorded, kdump computes by how much
-    they can differ, so each event has an earliest and a latest time on one common clock. The order
-    of two events is certain only if these ranges do not overlap. In tables, ≈ marks a line that may
-    have happened before the line above it.
+    The clocks of brokers differ. From events that two brokers both recorded, kdump computes how far
+    their clocks can be apart. Each event therefore has an earliest and a latest time on one common
+    clock. The order of two events is certain only if these ranges do not overlap. In tables, ≈
+    marks a line that may have happened before the line above it.
 
     --format timesketch writes JSON Lines for Timesketch; --format bodyfile writes a body file for
     mactime. Both use the middle of an event's time range, and omit events without a time.

@@ -53,11 +53,11 @@ def usage(
     """Sum batches, records, and bytes by topic, partition, hour, day, producer, codec, or key,
     largest first.
 
-    Each log is read once, and its checksums are verified; nothing is decompressed, except with --by
-    key. size_bytes are bytes on disk, including control batches. With --by hour or day (UTC), a
-    batch counts in the hour or day of its latest timestamp, and rows are sorted by time. With --by
-    key, every record is read; plain_bytes are the uncompressed bytes of keys, values, and headers,
-    without control records.
+    Each log is read once, and its checksums are verified; batches are decompressed only with --by
+    key or --deep. size_bytes are bytes on disk, including control batches. With --by hour or day
+    (UTC), a batch counts in the hour or day of its latest timestamp, and rows are sorted by time.
+    With --by key, every record is read; plain_bytes are the uncompressed bytes of keys, values, and
+    headers, without control records.
 
     Memory is bounded for any number of keys. Up to half a million rows are exact; beyond that the
     largest are still found, and each row states its possible error. Damaged batches are reported on

@@ -99,8 +99,8 @@ def limits(under_heading: Callable[..., Decorator]) -> Decorator:
             "--max-duration",
             "max_duration_s",
             type=DURATION,
-            help="Stop at the end of the segment that is being checked after this time, for "
-            "example 2h; the summary counts what remains.",
+            help="Stop after this time, for example 2h, once the current segment is finished; "
+            "the summary counts what remains.",
         ),
         under_heading(
             "--bwlimit",
@@ -129,8 +129,8 @@ MONITORING = together(
     _MONITORING(
         "--nagios",
         help="Print one line for Nagios, then the ten worst findings. Exit with 0 if there are "
-        "only notes, 1 for rebuild, 2 for damage, 3 if the check failed. With "
-        "--fail-on damage, rebuild also gives 0.",
+        "only notes, 1 for rebuild, 2 for damage, 3 if the check failed. If "
+        "--fail-on damage is given, rebuild gives 0, too.",
     ),
 )
 
@@ -154,8 +154,8 @@ MONITORING = together(
     "--append",
     metavar="FILE|-",
     type=FILE_PATH,
-    help="Check nothing; show how a broker would answer a produce request with these batches, or "
-    "each produce request in a packet capture.",
+    help="Instead of checking PATHS, show how a broker would answer a produce request with the "
+    "batches of FILE, or the produce requests in FILE, a packet capture.",
 )
 @_APPEND_CHECK(
     "--follower", help="With --append: check the batches as a follower that fetched them does."

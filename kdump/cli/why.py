@@ -53,8 +53,8 @@ def read_free(text: str) -> FreeRequest:
     "free",
     type=Read("[directory=]size", read_free),
     multiple=True,
-    help="List commands that delete SIZE bytes, least loss first, for each file system that has "
-    "less than that free; with DIRECTORY= (d2=6MiB), only for that one. Repeatable.",
+    help="List commands that delete SIZE of data, least loss first, for each file system that "
+    "has less than SIZE free. With DIRECTORY= (d2=6MiB): for that directory. Repeatable.",
 )
 @_SELECTION("--rolls", help="Show which rule rolled each segment; reads the first header of each.")
 @_SELECTION(

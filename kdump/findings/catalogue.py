@@ -193,8 +193,7 @@ CATALOGUE: dict[str, Code] = {
         "The checksum is right, but the records inside cannot be decoded to the end.",
         "Reset stuck groups to the offset that the finding names. The batch was written like "
         "this, so replicas have it, too.",
-        "Consumers fail inside this batch, except for releases that the finding names. Brokers "
-        "serve it unchanged.",
+        "Unless stated above, consumers fail inside this batch. Brokers serve it unchanged.",
         hides=Hides.RECORDS,
         stops_consumers=True,
     ),
@@ -265,7 +264,7 @@ CATALOGUE: dict[str, Code] = {
     "control-record": _damage(
         "The key or value of a control record does not match its type.",
         "Look at the batch with dump --hex.",
-        "The outcome of a transaction cannot be read from it.",
+        "The outcome of a transaction cannot be read from this marker.",
     ),
     "unreadable": _damage(
         "The device returned an I/O error for this range of the file.",
@@ -749,8 +748,8 @@ CATALOGUE: dict[str, Code] = {
     ),
     "topic-id-differs": _damage(
         "A partition has a different topic id than the rest of its topic, or than the cluster.",
-        "Before the next start find out which is right. If the topic was deleted, copy the "
-        "directory away. If the file is wrong, write the cluster's id into partition.metadata.",
+        "Before the next start find out which topic id is right. If the topic was deleted, copy "
+        "the directory away. If the file is wrong, write the cluster's id into partition.metadata.",
         "A start of 3.7 or later renames the directory to -stray and creates an empty one; "
         "earlier brokers do not serve the partition.",
         show=Show.NOTHING,
@@ -767,7 +766,8 @@ CATALOGUE: dict[str, Code] = {
     ),
     "meta-properties-differ": _rebuild(
         "The meta.properties files of one broker's data directories do not agree.",
-        "Find out which directory does not belong here; restore its meta.properties if it does.",
+        "If one of the directories belongs to another broker, remove it from log.dirs; otherwise "
+        "restore the meta.properties that is wrong.",
         "A broker with these files does not start.",
     ),
     "meta-properties-missing": _damage(
@@ -834,8 +834,8 @@ CATALOGUE: dict[str, Code] = {
     "checkpoint-lacks-partition": _note(
         "A checkpoint does not list partitions that are in its data directory.",
         "No action needed if they are new.",
-        "A broker uses offset 0 for a partition that is not in the checkpoint: after an unclean "
-        "shutdown, it recovers all segments of the partition.",
+        "A broker takes offset 0 instead. As a recovery point, this means that an unclean shutdown "
+        "is followed by the recovery of all segments.",
     ),
     "checkpoint-beyond-end": _note(
         "A checkpoint has an offset beyond the end of the log.",

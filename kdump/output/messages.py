@@ -36,7 +36,11 @@ def way_past(finding: Finding) -> str:
     if how == "running":
         broker = f"The running broker (if it is a {version})"
     elif how == "starting":
-        when = "After a start" if served is None else "If a start truncates nothing here"
+        when = (
+            "After a start"
+            if served is None
+            else "If the next start does not truncate the log here"
+        )
         broker = f"{when}, a {version} broker"
     older = ""
     if finding.oldest is not None:

@@ -32,7 +32,8 @@ def node_lines(
         text, colour = "A broker is running on these directories, so no other can start", "rebuild"
     told = outcome == _STARTS and first.cause == "none"
     release = f" with Kafka {first.broker_version}" if first.broker_version else ""
-    yield coloured(text + release, colour) + ("." if told else f" (cause: {first['cause']})")
+    end = ", as far as this is known." if told and "unknown" in outcomes else "."
+    yield coloured(text + release, colour) + (end if told else f" (cause: {first['cause']})")
     for row in sorted(rows, key=lambda row: row.outcome != outcome):
         if row.cause == "none":
             continue
@@ -40,7 +41,7 @@ def node_lines(
         message = row.message
         yield from _indent(mark + visible(message), width, "  ")
         if row.path and row.path not in message:
-            yield from _indent(f"at {visible(row.path)}", width, "  ")
+            yield from _indent(f"({visible(row.path)})", width, "  ")
         if row.remedy:
             yield from _indent(visible(row.remedy), width, "  → ")
 

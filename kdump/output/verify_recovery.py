@@ -11,6 +11,9 @@ from kdump.output.grid import table_lines
 from kdump.output.row_tables import name_of, oldest_text
 from kdump.rows.verify import Recovery
 
+#: Outcomes that keep the whole broker from starting.
+_REFUSED = ("refuses-to-start", "out-of-memory")
+
 if TYPE_CHECKING:
     from kdump.rows.verify import Forecast
 
@@ -58,7 +61,9 @@ def recovery_lines(
             width,
         )
     if forecast and (many := forecast["outcomes"].get(_COUNTED, 0) - listed) > 0:
-        yield f"{count_text(many, 'partition')} {_COUNTED}: nothing is re-read or lost"
+        refused = any(row.outcome in _REFUSED for row in shown)
+        once = "Once the broker starts: " if refused else ""
+        yield f"{once}{count_text(many, 'partition')} {_COUNTED}: nothing is re-read or lost"
 
 
 def _is_harmless(row: Recovery) -> bool:
@@ -77,10 +82,13 @@ def rank(row: Recovery) -> tuple[int, str, int]:
 def totals_lines(forecast: Forecast, width: int) -> Iterator[str]:
     """Write what all of it comes to, and what the time is reckoned with."""
     segments, size = forecast["segments_to_read"], forecast["bytes_to_read"]
-    text = f"Total: re-reads {count_text(segments, 'segment')}, {size_text(size)}"
+    text = f"Total: re-reads {count_text(segments, 'segment')}"
     if not segments:
         text = "Total: no segment is re-read"
         text += f"; loading the logs reads {size_text(size)}" if size else ""
+    elif size:
+        text = f"Total: re-reads {count_text(segments, 'segment')}; with the loading of all logs, "
+        text += f"reads {size_text(size)}"
     if size:
         text += (
             f", in about {_duration(forecast['seconds'])} at "
@@ -126,7 +134,7 @@ def _why_and_cost(row: Recovery) -> str:
         good = f", the last intact one is {end - 1:,}" if end else ""
         first = number_text(row.first_lost_offset)
         parts.append(f"{count_text(lost, 'record')} lost from offset {first} on{good}")
-    elif lost is None:
+    elif lost is None and outcome not in _REFUSED:
         parts.append("the number of lost records is unknown")
     elif outcome == "recover":
         parts.append("nothing lost")

@@ -268,7 +268,7 @@ class VerifyTable(TextReport):
         findings, tails = row.findings, (row.tails or 0)
         if any(findings.values()) or self._recoveries or self._groups or self._remote.count:
             self._line()
-        parts = [count_text(count, word) for word, count in findings.items() if count]
+        parts = [self._count_words(count, word) for word, count in findings.items() if count]
         if not row.paths:
             nothing = "no local log was checked" if self._remote.count else "nothing was checked"
             parts.insert(0, nothing)
@@ -293,6 +293,12 @@ class VerifyTable(TextReport):
         self._lines([*lines, f"{last} in {seconds_text(row.seconds)}."])
         self._write_wrapped(not_checked_text(row))
         self._line(f"exit status {self._status()}")
+
+    def _count_words(self, count: int, word: str) -> str:
+        """Count findings, and say how many of them only the node's verdict names."""
+        severity = Severity(word)
+        named = len(self._held[severity]) - len(self._select_shown(severity))
+        return count_text(count, word) + (f" ({named:,} named at the top)" if named else "")
 
     def _level(self, severity: Severity) -> str:
         return self._word(f"{severity.value.upper():9}", severity.value)

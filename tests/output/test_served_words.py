@@ -21,8 +21,8 @@ def told(served_from: int | None, skipped: int, served_by: str | None = "4.1 sta
         (
             told(16, 0),
             (
-                "If a start truncates nothing here, a 4.1 broker serves consumers again from "
-                "offset 16: seek there."
+                "If the next start does not truncate the log here, a 4.1 broker serves consumers "
+                "again from offset 16: seek there."
             ),
         ),
         (

@@ -79,7 +79,7 @@ def test_worst_outcome_is_first_and_clean_ones_are_counted() -> None:
         "orders-3",
         "orders-11",
         "orders-2",
-        "2 partitions clean: nothing is re-read or lost",
+        "Once the broker starts: 2 partitions clean: nothing is re-read or lost",
     ]
 
 

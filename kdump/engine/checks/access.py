@@ -66,10 +66,10 @@ def find_unreadable(entries: Sequence[FileStatus]) -> Iterator[tuple[FileStatus,
             if (entry.mode >> 6) & needed != needed:
                 yield entry, f"Mode {_octal(entry)} does not let its owner {owner} open it."
         elif (entry.mode >> 3) & needed != needed and entry.mode & needed != needed:
+            how = " for writing" if needed == _READ_WRITE else ""
             why = (
                 f"It belongs to user {entry.uid} with mode {_octal(entry)}; user {owner}, the "
-                "owner of "
-                "most files here, cannot open it."
+                f"owner of most files here, cannot open it{how}."
             )
             yield entry, why
 

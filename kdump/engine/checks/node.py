@@ -104,7 +104,8 @@ def _topic_ids(group: Sequence[Member]) -> Iterator[Finding]:
                     yield other_topic_id(
                         one,
                         most,
-                        f"A start may move {one.amount_text} into a -stray directory: {why}",
+                        f"A start may rename the directory, with {one.amount_text}, to "
+                        f"-stray: {why}",
                     )
 
 
@@ -121,5 +122,5 @@ def _find_repeated(group: Sequence[Member]) -> Iterator[Finding]:
                     Place(name.topic, name.partition, None, path),
                     expected=other,
                     actual=path,
-                    message=f"{other} has the same partition.",
+                    message=f"{path} and {other} are the same partition.",
                 )

@@ -57,7 +57,7 @@ def scan_pre08(partition: PartitionScan, counts: Pre08Counts) -> Iterator[Findin
             offset=following.base_offset,
             expected=one.base_offset + size,
             actual=following.base_offset,
-            message=f"The segment before ends at {one.base_offset + size:,}, but this one starts "
+            message=f"The previous segment ends at {one.base_offset + size:,}, but this one starts "
             "at "
             f"{following.base_offset:,}.",
             consequences=() if tail is None else (f"{tail.code}@{tail.position}",),

@@ -202,8 +202,9 @@ def _sequence(
         code = "sequence-gap"
     elif judged == GAP:
         message = whose + (
-            f"{ahead(event):,} sequence numbers are missing between offset "
-            f"{before.last_offset:,} and {batches.base_offset(row):,}, but no offset is missing."
+            f"{ahead(event):,} sequence numbers are missing between its batches that end at offset "
+            f"{before.last_offset:,} and start at {batches.base_offset(row):,}, but no offset is "
+            "missing."
         )
         code = "sequence-gap"
     else:

@@ -117,8 +117,8 @@ def _assignment(
             _is_settled(state, of_current.placed_ms) or _is_stopped(group, one)
         ):
             message = (
-                f"A start moves {one.amount_text} into a -stray directory: the cluster knows this "
-                f"topic as {current}. "
+                f"A start renames the directory, with {one.amount_text}, to -stray: the cluster "
+                f"knows this topic as {current}. "
                 f"{state.topic_id_text(topic_id)}"
             )
             yield other_topic_id(one, current, message)
@@ -128,8 +128,10 @@ def _assignment(
         state, -1 if deleted is None or deleted.deleted_ms is None else deleted.deleted_ms
     ):
         message = (
-            f"The cluster has no partition {one.partition} with this topic id: a start moves "
-            f"{one.amount_text} into a -stray directory. {state.topic_id_text(topic_id)}"
+            f"The cluster has no partition {one.partition} with the topic id in "
+            f"partition.metadata: a start renames the directory, with {one.amount_text}, to "
+            "-stray. "
+            f"{state.topic_id_text(topic_id)}"
         )
         yield at_place("topic-unknown", one.place, actual=topic_id, message=message)
 

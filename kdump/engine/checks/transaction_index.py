@@ -218,9 +218,8 @@ class TransactionIndexCheck:
     def _add_stable(self, segment: SegmentScan, slot: _Slot, ended: TransactionEnd) -> None:
         expected, actual = ended.last_stable_offset, slot.entry.last_stable_offset
         message = (
-            f"Entry {slot.slot} has the last stable offset {actual:,} for producer "
-            f"{ended.producer_id}'s transaction, aborted at offset {ended.offset:,}; the log "
-            f"gives {expected:,}."
+            f"Entry {slot.slot} (producer {ended.producer_id}, aborted at offset {ended.offset:,}) "
+            f"has the last stable offset {actual:,}; according to the log it is {expected:,}."
         )
         self._add(
             "transaction-index-stable-offset", segment, slot, ended, expected,

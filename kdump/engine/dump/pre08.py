@@ -209,7 +209,7 @@ def _crc_words(gap: Pre08Gap, entry: Entry) -> str:
     if flip is None:
         return words
     byte, bit = flip.place(payload, payload - 4)  # which follows the checksum
-    return f"{words} One flipped bit explains it: byte {byte:,} bit {bit}."
+    return f"{words} One flipped bit explains it: bit {bit} of byte {byte:,}."
 
 
 def _batch_row(entry: Entry, position: int, place: Place) -> BatchRow:

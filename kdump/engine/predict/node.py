@@ -127,8 +127,8 @@ def _device_error(path: str) -> str | None:
 
 _NAME_IT = "Give the broker's version with --broker-version."
 _WHICH = (
-    "the broker version. kdump assumes the newest release, which starts only KRaft nodes, but "
-    "these directories do not belong to one."
+    "the broker version. kdump assumes the newest release, which supports only KRaft, but these "
+    "directories are not those of a KRaft node."
 )
 
 
@@ -193,8 +193,8 @@ _STAGES: tuple[_Stage, ...] = (
 def _unknown_fact(node: NodeSettings) -> Fact:
     ids = "node.id, process.roles, the voters" if node.kraft else "broker.id"
     message = (
-        f"{ids}, whether all directories in log.dirs are here, and other settings that can "
-        "stop a start."
+        f"{ids} in the settings, whether all directories in log.dirs are here, and other "
+        "settings that can stop a start."
     )
     return Fact(
         UNKNOWN,

@@ -122,7 +122,7 @@ def _missing_fact(node: NodeSettings, path: str) -> Fact:
         return Fact(STARTS, LOST, message, path, remedy)
     message = "There is no metadata log, and no snapshot."
     remedy = (
-        "The start creates an empty log, and the node fetches it from the controllers. If "
+        "The node starts with an empty log, and fetches the metadata from the controllers. If "
         "this is the only controller, the cluster loses all topics: restore __cluster_metadata-0 "
         "first."
     )

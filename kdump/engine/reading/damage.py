@@ -279,7 +279,7 @@ def _crc_words(gap: Gap) -> str:
     if flip is None:
         return words
     byte, bit = flip.place(gap.position + start, gap.position + read.crc_position)
-    return f"{words} One flipped bit explains it: byte {byte:,} bit {bit}."
+    return f"{words} One flipped bit explains it: bit {bit} of byte {byte:,}."
 
 
 def flag_findings(

@@ -517,7 +517,7 @@ def test_unreadable_files_are_one_finding_with_a_count() -> None:
     assert told.path == other.path
     assert told.message == (
         "It belongs to user 0 with mode 0644; user 500, the owner of most files here, cannot open "
-        "it."
+        "it for writing."
         " The same for 2 more."
     )
 

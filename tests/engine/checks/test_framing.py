@@ -39,7 +39,7 @@ def test_flipped_bit_has_one_finding_with_the_next_offset(sound: Path) -> None:
     assert (found.offset, found.next_offset) == (15, 18)
     assert (found.lost_at_least, found.lost_at_most) == (3, 3)
     assert found.expected != found.actual
-    assert f"byte {start + 70:,} bit 2" in found.message
+    assert f"bit 2 of byte {start + 70:,}" in found.message
 
 
 def test_next_segment_follows_a_final_gap(sound: Path) -> None:

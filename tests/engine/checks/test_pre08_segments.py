@@ -99,5 +99,5 @@ def test_messages_about_segments_that_do_not_join(tmp_path: Path) -> None:
     first, second = run_check(directory)[0]
     size = len(ONE)
     assert (first.offset, second.offset, second.expected) == (999, 2000, 999 + size)
-    assert first.message == f"The segment before ends at {4 * size}, but this one starts at 999."
+    assert first.message == f"The previous segment ends at {4 * size}, but this one starts at 999."
     assert first.path == str(directory / f"{999:020d}.kafka")

@@ -74,7 +74,7 @@ def test_removed_topic_is_reported(cluster: Cluster) -> None:
     cluster.write(*made, remove_topic(8))
     told = find_one(cluster.data.path)
     assert told.code == "topic-unknown"
-    assert "a start moves 20 records into a -stray directory. " in told.message
+    assert "a start renames the directory, with 20 records, to -stray. " in told.message
     assert f"{identifier(8)} is the id of topic gone, which was deleted at 2023" in told.message
     cluster.write(*made, remove_topic(8), now=LONG_AGO + 1000)
     assert findings(cluster.data.path) == []  # the broker may not have come to it yet
@@ -89,8 +89,8 @@ def test_topic_with_another_id_is_reported(cluster: Cluster) -> None:
     assert (told.expected, told.actual) == (identifier(88), identifier(8))
     assert (told.lost_at_least, told.lost_at_most) == (20, 20)
     assert told.message == (
-        f"A start moves 20 records into a -stray directory: the cluster knows this topic as "
-        f"{identifier(88)}. "
+        "A start renames the directory, with 20 records, to -stray: the cluster knows this topic "
+        f"as {identifier(88)}. "
         f"No topic in the metadata log has the id in partition.metadata, {identifier(8)}."
     )
 

@@ -178,5 +178,5 @@ def test_flipped_byte_among_many_records_is_found(
     assert found.spans == [("damaged", 700, 799, 100)]
     (told,) = found.differences
     assert told["right"]["position"] == at
-    assert f"byte {at + 300:,} bit 4" in told["right"]["detail"]
+    assert f"bit 4 of byte {at + 300:,}" in told["right"]["detail"]
     assert told["copy_from"] == str(many[0] / "orders-0")

@@ -134,7 +134,7 @@ def test_wrong_checksum_shows_the_header_and_continues(dump: Dump, mode: str) ->
     assert (found.position, found.size_bytes, found.offset) == (len(A), len(B), BASE + len(A))
     assert found.next_offset == BASE + len(A) + len(B)
     assert found.actual != found.expected
-    assert f"byte {len(A) + len(B) - 2} bit 4" in found.message
+    assert f"bit 4 of byte {len(A) + len(B) - 2}" in found.message
     assert isinstance(items[-1], (RecordRow, BatchRow, HexText))
     before = items[items.index(found) - 1]
     assert before.position == len(A)
@@ -147,7 +147,7 @@ def test_wrong_checksum_shows_the_header_and_continues(dump: Dump, mode: str) ->
 
 def test_flipped_bit_of_the_stored_checksum_is_reported(dump: Dump) -> None:
     (found,) = (i for i in dump.items(flip_bit(B, 7, 5)) if isinstance(i, Finding))
-    assert "byte 7 bit 5" in found.message
+    assert "bit 5 of byte 7" in found.message
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ def test_bit_flip_inside_a_batch_is_located(tmp_path: Path, segment: Segment, nu
         assert one.severity is Severity.DAMAGE
         assert (one.topic, one.partition, one.segment) == ("orders", 0, BASE)
         assert one.path == str(path)
-        assert f"One flipped bit explains it: byte {byte:,} bit {bit}." in one.message
+        assert f"One flipped bit explains it: bit {bit} of byte {byte:,}." in one.message
         assert "checked twice" in one.message
         assert offsets(rows) == all_but(number)
         assert headers(rows) == [(start, False)]
@@ -61,7 +61,7 @@ def test_bit_flip_in_the_stored_checksum_is_located(
     byte = start + 20 - bit // 8
     path = segment.write(tmp_path, damage.flip_bit(segment.data, byte, bit % 8))
     one = only(run_dump(path)[1])
-    assert f"One flipped bit explains it: byte {byte:,} bit {bit % 8}." in one.message
+    assert f"One flipped bit explains it: bit {bit % 8} of byte {byte:,}." in one.message
 
 
 def test_two_bit_flips_are_not_explained_as_one(tmp_path: Path, segment: Segment) -> None:

@@ -70,7 +70,7 @@ def test_damaged_oversize_batch_is_reported(tmp_path: Path, segment: Segment) ->
     one = only(found)
     assert place_of(one) == ("crc-mismatch", start, len(other), first_of(2))
     assert loss_of(one) == (RECORDS, RECORDS, first_of(3))
-    assert f"byte {start + 300_000:,} bit 6" in one.message
+    assert f"bit 6 of byte {start + 300_000:,}" in one.message
     assert offsets(rows) == all_but(2)
 
 

@@ -122,7 +122,7 @@ def test_bit_flip_in_an_old_message_is_reported(tmp_path: Path, magic: int) -> N
     one = only(found)
     assert place_of(one) == ("crc-mismatch", start, end - start, BASE + 1)
     assert loss_of(one) == (1, 1, BASE + 2)
-    assert f"byte {end - 2} bit 4" in one.message
+    assert f"bit 4 of byte {end - 2}" in one.message
     assert offsets(rows) == [BASE, BASE + 2, BASE + 3]
 
 
