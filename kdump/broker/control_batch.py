@@ -12,6 +12,7 @@ from kdump.tuples import NamedTuple
 # The record that every broker writes into a marker batch: length 16, no attributes, deltas 0, a
 # key of 4 bytes (version 0, type), a value of 6 (version, coordinatorEpoch), no headers.
 _MARKER_SIZE = BATCH_OVERHEAD_V2 + 17
+_MARKER_VALUE_SIZE = 6
 _MARKER_HEAD = b"\x20\x00\x00\x00\x08\x00\x00\x00"
 
 
@@ -19,8 +20,8 @@ class Control(NamedTuple):
     """The first record of a control batch.
 
     `kind` is its type number, None in an empty batch and where the key cannot hold one. `problem`
-    is what a broker would raise over, empty if nothing: "record", "key" or "value". Of a record
-    `reason` says what is wrong, one of the kernels'.
+    is what a broker would raise over, empty if nothing: "record", "key", "value" (its version), or
+    "short" (the value). Of a record `reason` says what is wrong, one of the kernels'.
     """
 
     kind: int | None
@@ -76,7 +77,9 @@ def _read_control(run: Run, row: int) -> Control:
         if kind not in (control.ABORT, control.COMMIT):
             return Control(kind, -1, timestamp)
         value = records.payload(piece.data, 0) or b""
-        if len(value) < 6 or value[0] & 0x80:
+        if len(value) > 1 and value[0] & 0x80:
             return Control(kind, -1, timestamp, "value")
+        if len(value) < _MARKER_VALUE_SIZE:
+            return Control(kind, -1, timestamp, "short")
         return Control(kind, int.from_bytes(value[2:6], "big", signed=True), timestamp)
     return Control(None, problem="record", reason=reason)

@@ -221,6 +221,8 @@ class IndexBuilder:
         self.next_offset = base_offset
         self.stop: Stop | None = None
         self.lost = 0  # sound batches behind the stop in the run it lies in
+        short = ("short",) if has(rules.broker, v.SHORT_MARKERS_RAISE) else ()
+        self._raised = ("type", *short)  # problems of markers that no recovery catches
 
     def take(self, item: Run | Oversize | Gap) -> bool:
         """Take what comes next; false at the first thing that recovery does not take."""
@@ -310,7 +312,7 @@ class IndexBuilder:
                     self.abort_markers.append(event.offset)
                 if len(self.abort_markers) <= _ABORTED_MOST and (entry := event.aborted_entry()):
                     self.aborted += ABORTED_TRANSACTION.pack(*entry)
-            elif isinstance(event, Unreadable) and event.problem != "type":
+            elif isinstance(event, Unreadable) and event.problem not in self._raised:
                 # A broker notices when the batch is in the index already, and cuts behind it.
                 what = f"the control record of producer {event.producer_id} cannot be read"
                 offset = batches.last_offset(event.row) + 1
@@ -320,6 +322,8 @@ class IndexBuilder:
                 what = (
                     f"producer {event.producer_id} writes records that no transaction can contain"
                 )
+                if isinstance(event, Unreadable) and event.problem == "short":
+                    what = f"the control record of producer {event.producer_id} is too short"
                 self._stop_before(batches, event.row, what, "fail")
                 return event.row
         return usable

@@ -21,6 +21,7 @@ from kdump.broker.producer_events import (
     Unreadable,
 )
 from kdump.broker.producer_state import ProducerStates
+from kdump.broker.versions import SHORT_MARKERS_RAISE, has
 from kdump.errors import PathError
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
@@ -29,10 +30,12 @@ from kdump.record.frames import Run
 from kdump.storage.producer_snapshot import SIZE_LIMIT, VERSION, ProducerSnapshot, ProducerState
 from kdump.storage.source import read_whole
 
+_SHORT = "a marker without a coordinator epoch"
 _UNREADABLE = {
     "record": "a control batch that cannot be read",
     "key": "a control record without a type",
-    "value": "a marker without a coordinator epoch, or of a negative version",
+    "value": "a marker of a negative version",
+    "short": _SHORT,
 }
 
 
@@ -224,6 +227,8 @@ def _raise_refusal(entries: Entries, rows: RecordBatches, event: Event) -> None:
         raise RefusalError(
             f"IllegalArgumentException: control type {event.kind} does not end a transaction"
         )
+    if event.problem == "short" and has(entries.broker, SHORT_MARKERS_RAISE):
+        raise RefusalError(f"BufferUnderflowException: {_SHORT}")
     reason = _control(entries, rows, event.row).reason
     if reason in (reasons.OVER_LIMIT, reasons.CODEC_MISSING):
         raise UnknowableError("a control batch that is not opened")

@@ -448,6 +448,9 @@ LOCAL_COPY_SEARCHED = Change(
 BASE_OFFSET_SEARCH = Change(
     (4, 1), "KAFKA-18989 L2", "A search within a segment compares base offsets first."
 )
+SHORT_MARKERS_RAISE = Change(
+    (4, 1), "R7", "A marker with too short a value stops the load; before, recovery ended there."
+)
 CONTROLLER_LISTENERS_REQUIRED = Change((4, 2), "N1", "controller.listener.names is checked first.")
 EARLIEST_PENDING_LOOKUP = Change(
     (4, 2), "KIP-1023 L11", "The time -6 requests the first offset that is not yet uploaded."

@@ -12,6 +12,7 @@ from producing import ABORT, COMMIT, Entry, data, marker, snapshot
 from kdump.broker import recovered_producers
 from kdump.broker.log_reader import CorruptRecordError, Entries, RefusalError, UnknowableError
 from kdump.broker.recovered_producers import Producers, Snapshots
+from kdump.broker.versions import Version
 from kdump.storage.producer_snapshot import ProducerState
 from kdump.storage.source import Source
 
@@ -112,9 +113,11 @@ def test_reload_uses_the_newest_snapshot_above_the_log_start() -> None:
     assert producers.snapshots.kept == {}
 
 
-def recover(path: Path, *log: bytes, limit: int = 10_000) -> tuple[Producers, Exception | None]:
+def recover(
+    path: Path, *log: bytes, limit: int = 10_000, broker: Version = (4, 1)
+) -> tuple[Producers, Exception | None]:
     """Replay a log as recovery does; give what it stops at."""
-    return _ran(path, log, limit, recovering=True)
+    return _ran(path, log, limit, recovering=True, broker=broker)
 
 
 def replay(path: Path, *log: bytes, limit: int = 10_000) -> tuple[Producers, Exception | None]:
@@ -123,13 +126,13 @@ def replay(path: Path, *log: bytes, limit: int = 10_000) -> tuple[Producers, Exc
 
 
 def _ran(
-    path: Path, log: Sequence[bytes], limit: int, *, recovering: bool
+    path: Path, log: Sequence[bytes], limit: int, *, recovering: bool, broker: Version = (4, 1)
 ) -> tuple[Producers, Exception | None]:
     file = path / f"{0:020}.log"
     file.write_bytes(b"".join(log))
     producers = Producers(Snapshots(()))
     with Source(str(file)) as source:
-        entries = Entries(source, (4, 1), 0, source.size, limit=limit)
+        entries = Entries(source, broker, 0, source.size, limit=limit)
         try:
             if not recovering:
                 producers.replay(entries, entries.as_is(0))
@@ -159,8 +162,10 @@ REFUSALS: list[tuple[bytes, int, type[Exception], str]] = [
      "IllegalArgumentException: control type 5 does not end a transaction"),
     (odd(record(key=b"\0")), 1000, CorruptRecordError,
      "InvalidRecordException: a control record without a type"),
-    (odd(control_record(0, b"short")), 1000, CorruptRecordError,
-     "InvalidRecordException: a marker without a coordinator epoch, or of a negative version"),
+    (odd(control_record(0, b"\xff\xff0000")), 1000, CorruptRecordError,
+     "InvalidRecordException: a marker of a negative version"),
+    (odd(control_record(0, b"short")), 1000, RefusalError,
+     "BufferUnderflowException: a marker without a coordinator epoch"),
     (odd(control_record(0, bytes(6)), records_count=2, payload=b"\x7f"), 1000, CorruptRecordError,
      "InvalidRecordException: a control batch that cannot be read"),
     (odd(attributes=0x31, payload=b"no gzip", records_count=1), 1000, RefusalError,
@@ -185,12 +190,24 @@ def test_invalid_entries_stop_a_replay(
 
 def test_state_before_a_broken_marker_is_kept(tmp_path: Path) -> None:
     """What ended and began in the entries before it is replayed again; what lies behind is not."""
-    broken = odd(control_record(0, b"short"), base_offset=2)
+    broken = odd(control_record(0, b"\xff\xff0000"), base_offset=2)
     log = [OPEN, marker(1, 7, COMMIT), broken, data(3, 8, 0, transactional=True)]
     producers, raised = recover(tmp_path, *log)
     assert isinstance(raised, CorruptRecordError)
     assert raised.end_position == sum(map(len, log[:3]))
     assert (producers.end_offset, producers.states.open) == (2, {})
+
+
+@each("value", [b"", b"\0", bytes(5), b"short"])
+def test_short_marker_ended_a_recovery_before_4_1(value: bytes, tmp_path: Path) -> None:
+    """`EndTransactionMarker.deserialize` of 1.0.2 to 4.4.0 was asked."""
+    log = [OPEN, odd(control_record(0, value)), data(2)]
+    producers, raised = recover(tmp_path, *log, broker=(4, 0))
+    assert isinstance(raised, CorruptRecordError)
+    assert str(raised) == "InvalidRecordException: a marker without a coordinator epoch"
+    assert (raised.end_position, producers.end_offset) == (sum(map(len, log[:2])), 1)
+    _, raised = recover(tmp_path, *log)
+    assert str(raised) == "BufferUnderflowException: a marker without a coordinator epoch"
 
 
 def test_marker_without_a_transaction_is_replayed(tmp_path: Path) -> None:

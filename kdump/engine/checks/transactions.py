@@ -41,7 +41,7 @@ def _control(segment: SegmentScan, run: Run, row: int) -> Conditional | None:
         code = "control-record"
         message = _PROBLEMS[marker.problem]
         if replayed:
-            message += " A broker that recovers the segment truncates it here."
+            message += _TRUNCATES if marker.problem != "short" else _STOPS_SINCE_41
     elif marker.kind is None:
         return None
     elif marker.kind not in control.TYPE_NAMES:
@@ -61,8 +61,14 @@ def _control(segment: SegmentScan, run: Run, row: int) -> Conditional | None:
     return Conditional(reported, touches)
 
 
+_TRUNCATES = " Recovery truncates the segment after this batch; without recovery, the load fails."
+_STOPS_SINCE_41 = (
+    " A broker from 4.1 on fails to load the log. An earlier one truncates the segment after this "
+    "batch when it recovers it, and otherwise fails, too."
+)
 _PROBLEMS = {
     "record": "The first record of a control batch cannot be decoded.",
     "key": "The key of a control record is too short, or its version is below 0.",
-    "value": "The value of a transaction marker is too short, or its version is below 0.",
+    "value": "The version of a transaction marker is below 0.",
+    "short": "The value of a transaction marker is too short.",
 }
