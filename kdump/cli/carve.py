@@ -33,8 +33,9 @@ def carve(paths: tuple[str, ...], *, propose_map: str | None, **asked: Any) -> i
     --propose-map writes a draft of that file. Directories among PATHS are further copies, as in
     kdump salvage.
 
-    --out builds the result next to DIR and renames it at the end, as kdump salvage does. kdump
-    produce then sends the records to a running cluster. The exit status is 3 if anything was lost.
+    --out builds the result in a temporary directory next to DIR, and renames that to DIR at the
+    end. To send the records to a running cluster, use kdump produce afterwards. The exit status is
+    3 if anything was lost.
 
     \b
     Examples:

@@ -57,7 +57,7 @@ def compare(paths: tuple[str, ...], *, writing: OutputSpec, **asked: Any) -> int
 
     Normal differences between brokers are notes: logs that start or end at different offsets,
     more compaction on one side, different segments, the same records in different batches. These
-    are damage: different records at one offset, records appended under different leader epochs,
+    are damage: different records at one offset, the same offset under different leader epochs,
     bytes that can be read on one side only, records missing inside a log, and logs that end below
     an offset that they once had.
 

@@ -63,8 +63,8 @@ _FILTERS = under("Filters")
     "schema_files",
     metavar="TOPIC=FILE",
     multiple=True,
-    help="Decode TOPIC's values with this .avsc or .proto file (repeatable). To "
-    "read the schemas of a registry, give its topic (_schemas), or a directory that contains it.",
+    help="Decode TOPIC's values with this .avsc or .proto file (repeatable). Or "
+    "give the name of a schema registry's topic, or a directory that contains that topic.",
 )
 @_ROWS_AND_VALUES(
     "--schemas-at", "schemas_at_ms", type=TIME, help="Use the schemas registered at this time."
@@ -98,7 +98,8 @@ _FILTERS = under("Filters")
 @_FILTERS("--key", type=BYTES, help="Only records with exactly this key.")
 @_FILTERS("--grep", type=PATTERN, help="Only records whose key or value matches.")
 @_ROWS_AND_VALUES(
-    "--show-secrets", help="Show the keys of SCRAM users and sensitive settings, in every format."
+    "--show-secrets",
+    help="Show sensitive settings, and the salts and keys of SCRAM users, in every format.",
 )
 @_FILTERS("--producer-id", type=INT64, help="Only records of this producer.")
 @_FILTERS(

@@ -37,7 +37,7 @@ _SELECTION = under("Selection")
 )
 @_SELECTION("--from", "from_ms", type=TIME, help="With --history: start at this time.")
 @_SELECTION("--to", "to_ms", type=TIME, help="With --history: stop before this time.")
-@version_option(_SELECTION, "Expire offsets as this version does.")
+@version_option(_SELECTION, "Treat offsets as expired by the rules of this version.")
 @shared_options(LOOKUP_FORMATS, on_spark=False)
 def groups(
     paths: tuple[str, ...],
@@ -61,8 +61,8 @@ def groups(
     owners of each partition over time. A change while the group had no members was made by an admin
     client. --explain names the Kafka assignors that would produce each assignment, and reports
     assignments that the group's own assignor would not produce. Compaction removes superseded
-    records; --at and --history report what is missing. The state PreparingRebalance exists only in
-    the coordinator's memory, so it is never shown.
+    records; --at and --history report where records are missing. The state PreparingRebalance
+    exists only in the coordinator's memory, so it is never shown.
 
     --format reset-csv writes the file for kafka-consumer-groups --reset-offsets --from-file.
 

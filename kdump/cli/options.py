@@ -382,8 +382,8 @@ def output_options(forms: tuple[str, ...], *, has_bytes: bool, is_wide: bool) ->
             "--output",
             type=FILE_PATH,
             help="Write the results to FILE, which appears only when complete. With DIR/ (a slash "
-            "at the end): one file per row kind, in this directory. Required for parquet and "
-            "arrow.",
+            "at the end): into this directory, one or more files per row kind. Required for "
+            "parquet and arrow.",
         ),
         _OUTPUT(
             "--rows", metavar="KIND", help="Write only rows of this kind (kdump schema lists them)."

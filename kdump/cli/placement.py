@@ -26,7 +26,7 @@ _ALL = 1 << 62
     "--partitioner",
     type=click.Choice(PARTITIONERS),
     default="any",
-    help="Partitioner of the producers. With any, kdump finds and names the one that fits best.",
+    help="Partitioner of the producers; 'any' finds and names the one that fits best.",
 )
 @_KEYS(
     "--partitions",

@@ -103,10 +103,11 @@ def salvage(paths: tuple[str, ...], *, manifest: str | None, **asked: Any) -> in
     Different records with the same offset and leader epoch are a conflict. Conflicts are reported,
     and --out is refused until --prefer selects a copy.
 
-    --out builds the result next to DIR and renames it at the end, so an interrupted run never looks
-    complete. DIR must be empty or not exist, and no broker may run there (exit status 5). Offsets
-    and gaps are kept. The manifest is written next to DIR. The exit status is 3 if anything was
-    lost. kdump produce sends the records to a running cluster instead.
+    --out builds the result in a temporary directory next to DIR, and renames that to DIR at the
+    end, so an interrupted run never looks complete. DIR must be empty or not exist, and no broker
+    may run there (exit status 5). Offsets and gaps are kept. The manifest is written next to DIR.
+    The exit status is 3 if anything was lost. kdump produce sends the records to a running cluster
+    instead.
 
     \b
     Examples:

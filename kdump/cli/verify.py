@@ -129,8 +129,8 @@ MONITORING = together(
     _MONITORING(
         "--nagios",
         help="Print one line for Nagios, then the ten worst findings. Exit with 0 if there are "
-        "only notes, 1 for rebuild, 2 for damage, 3 if the check failed. If "
-        "--fail-on damage is given, rebuild gives 0, too.",
+        "only notes, 1 for rebuild, 2 for damage, 3 if the check failed. With "
+        "an explicit --fail-on damage, rebuild gives 0.",
     ),
 )
 
@@ -154,8 +154,8 @@ MONITORING = together(
     "--append",
     metavar="FILE|-",
     type=FILE_PATH,
-    help="Instead of checking PATHS, show how a broker would answer a produce request with the "
-    "batches of FILE, or the produce requests in FILE, a packet capture.",
+    help="Instead of checking PATHS, show how a broker would answer a produce request. FILE has "
+    "its batches, or is a packet capture with produce requests.",
 )
 @_APPEND_CHECK(
     "--follower", help="With --append: check the batches as a follower that fetched them does."

@@ -53,7 +53,7 @@ def read_free(text: str) -> FreeRequest:
     "free",
     type=Read("[directory=]size", read_free),
     multiple=True,
-    help="List commands that delete SIZE of data, least loss first, for each file system that "
+    help="List commands that together delete SIZE, least loss first, for each file system that "
     "has less than SIZE free. With DIRECTORY= (d2=6MiB): for that directory. Repeatable.",
 )
 @_SELECTION("--rolls", help="Show which rule rolled each segment; reads the first header of each.")

@@ -193,7 +193,7 @@ CATALOGUE: dict[str, Code] = {
         "The checksum is right, but the records inside cannot be decoded to the end.",
         "Reset stuck groups to the offset that the finding names. The batch was written like "
         "this, so replicas have it, too.",
-        "Unless stated above, consumers fail inside this batch. Brokers serve it unchanged.",
+        "Most consumers fail inside this batch. Brokers serve it unchanged.",
         hides=Hides.RECORDS,
         stops_consumers=True,
     ),
@@ -399,7 +399,7 @@ CATALOGUE: dict[str, Code] = {
     "offset-index-position": _by_reindex(
         "index",
         "An entry of the offset index names a position where no batch starts.",
-        "A fetch that uses the entry starts inside a batch and fails.",
+        "A fetch that uses the entry starts inside a batch, and fails or returns nothing.",
     ),
     "offset-index-offset": _by_reindex(
         "index",
@@ -497,7 +497,7 @@ CATALOGUE: dict[str, Code] = {
     "transaction-index-marker": _by_reindex(
         "txnindex",
         "An entry of the transaction index does not match an ABORT marker of its producer.",
-        "read_committed consumers skip everything that the producer wrote up to its next "
+        "read_committed consumers skip everything that the entry's producer wrote up to its next "
         "abort, including committed records.",
     ),
     "transaction-index-first-offset": _by_reindex(
@@ -834,8 +834,7 @@ CATALOGUE: dict[str, Code] = {
     "checkpoint-lacks-partition": _note(
         "A checkpoint does not list partitions that are in its data directory.",
         "No action needed if they are new.",
-        "A broker takes offset 0 instead. As a recovery point, this means that an unclean shutdown "
-        "is followed by the recovery of all segments.",
+        "A broker takes offset 0 instead.",
     ),
     "checkpoint-beyond-end": _note(
         "A checkpoint has an offset beyond the end of the log.",
@@ -866,7 +865,7 @@ CATALOGUE: dict[str, Code] = {
     "over-message-limit": _note(
         "A batch is larger than the limit of its topic or broker.",
         "No action needed; the topic may have had another limit.",
-        "Brokers serve it; a leader would not accept it again.",
+        "Brokers serve the batch; a leader would not accept it again.",
     ),
     "compression-type-differs": _note(
         "Batches are not compressed as compression.type requires.",
@@ -900,7 +899,7 @@ CATALOGUE: dict[str, Code] = {
     "record-time-limit": _note(
         "The timestamp of a record is further from its append time than the settings allow.",
         "No action needed; the topic may have had other limits.",
-        "Brokers serve it; time-based retention and rolling use it.",
+        "Brokers serve the record; time-based retention and rolling use its timestamp.",
     ),
     "replay-incomplete": _note(
         "Records of an internal topic that is replayed cannot be read.",

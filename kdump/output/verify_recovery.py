@@ -87,8 +87,9 @@ def totals_lines(forecast: Forecast, width: int) -> Iterator[str]:
         text = "Total: no segment is re-read"
         text += f"; loading the logs reads {size_text(size)}" if size else ""
     elif size:
-        text = f"Total: re-reads {count_text(segments, 'segment')}; with the loading of all logs, "
-        text += f"reads {size_text(size)}"
+        text = (
+            f"Total: re-reads {count_text(segments, 'segment')}, and reads {size_text(size)} in all"
+        )
     if size:
         text += (
             f", in about {_duration(forecast['seconds'])} at "

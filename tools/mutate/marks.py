@@ -82,7 +82,7 @@ def compile_package(root: Path) -> Blocks:
         blocks.mark(str(source.relative_to(root)), tree)
         code = compile(tree, str(source), "exec", dont_inherit=True)
         target = Path(importlib.util.cache_from_source(str(source)))
-        target.parent.mkdir(exist_ok=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(importlib.util.MAGIC_NUMBER + _UNCHECKED + marshal.dumps(code))
     return blocks
 

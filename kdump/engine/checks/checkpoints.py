@@ -108,11 +108,15 @@ def _find_unlisted(
     missing = [(one.topic, one.partition) for one in facts]
     missing = [key for key in missing if key not in offsets]
     if missing:
+        is_recovery_point = os.path.basename(path) == names.RECOVERY_POINT_CHECKPOINT
+        after = (
+            ": after an unclean shutdown, all segments are recovered" if is_recovery_point else ""
+        )
         yield at_place(
             "checkpoint-lacks-partition",
             Place(*missing[0], None, path),
             actual=len(missing),
-            message=f"{_partitions(missing)} not in the checkpoint.",
+            message=f"{_partitions(missing)} not in the checkpoint{after}.",
         )
 
 

@@ -120,8 +120,8 @@ class SnapshotCheck:
             return
         entry, what, expected, actual = first
         message = (
-            f"Producer {entry.producer_id}: the snapshot has {what} {actual}, but the log up to "
-            f"offset {offset:,} has {expected}."
+            f"Producer {entry.producer_id}: its {what} is {actual} in the snapshot, but {expected} "
+            f"in the log before offset {offset:,}."
         )
         if wrong > 1:
             message += f" {wrong - 1:,} more producers differ."

@@ -141,8 +141,9 @@ class TimeEntries(EntryReports):
         if entry.why == c.STARTS_LATE:
             code = "time-index-offset"
             message = (
-                f"The entry for time {time_text(time)} names offset {offset:,}, but a lookup that "
-                f"starts there misses an earlier batch with that time or a later one."
+                f"The entry for time {time_text(time)} names offset {offset:,}, but an earlier "
+                "batch already has that time or a later time, and a lookup that starts there "
+                "misses it."
             )
         else:
             code = "time-index-entry"

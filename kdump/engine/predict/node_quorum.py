@@ -122,9 +122,9 @@ def _missing_fact(node: NodeSettings, path: str) -> Fact:
         return Fact(STARTS, LOST, message, path, remedy)
     message = "There is no metadata log, and no snapshot."
     remedy = (
-        "The node starts with an empty log, and fetches the metadata from the controllers. If "
-        "this is the only controller, the cluster loses all topics: restore __cluster_metadata-0 "
-        "first."
+        "If this is the only controller, restore __cluster_metadata-0 before any start: the "
+        "cluster would lose all topics. Otherwise the node fetches the metadata from the "
+        "controllers."
     )
     return Fact(STARTS, "metadata-missing", message, path, remedy)
 

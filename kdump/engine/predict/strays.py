@@ -75,8 +75,11 @@ def set_aside(
 
 
 def _stray(row: Recovery, reason: str, end: int | None) -> Recovery:
-    reason += ", so the start renames the directory to -stray"
-    return row.replaced(outcome="stray", reason=_after_losses(row, reason), log_end_after=end)
+    if row.records_lost:
+        reason = f"{row.reason}. The start also renames the directory to -stray: {reason}"
+    else:
+        reason += ", so the start renames the directory to -stray"
+    return row.replaced(outcome="stray", reason=reason, log_end_after=end)
 
 
 def _after_losses(row: Recovery, reason: str) -> str:

@@ -122,7 +122,7 @@ def verdict(row: Recovery) -> Finding | None:
         message = f"The next start loses {records}{where}: {row.reason}."
         if row.outcome in ("clean", "recover"):  # the end is gone already
             were = "was" if lost == 1 else "were"
-            message = f"{records}{where} {were} already lost, not by the start: {row.reason}."
+            message = f"{records}{where} {were} lost already, before this start: {row.reason}."
         return _start_finding("start-loses-records", row, message)
     if _is_recreated(row):
         message = (
