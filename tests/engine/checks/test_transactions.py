@@ -76,7 +76,7 @@ def test_undecodable_control_batch_is_reported(tmp_path: Path) -> None:
     batch = control([builders.control_record(ABORT, VALUE, offset_delta=0)[:-1]])
     (found,) = check_batches(tmp_path, [batch])
     assert (found.code, found.actual) == ("control-record", "record")
-    assert "truncates it" in found.message
+    assert "truncates the segment" in found.message
 
 
 def test_second_record_in_a_marker_batch_is_reported(tmp_path: Path) -> None:
