@@ -9,10 +9,7 @@ from kdump.output.amounts import count_text, number_text, seconds_text, size_tex
 from kdump.output.column_widths import Column, folding_column, wrap
 from kdump.output.grid import table_lines
 from kdump.output.row_tables import name_of, oldest_text
-from kdump.rows.verify import Recovery
-
-#: Outcomes that keep the whole broker from starting.
-_REFUSED = ("refuses-to-start", "out-of-memory")
+from kdump.rows.verify import REFUSALS, Recovery
 
 if TYPE_CHECKING:
     from kdump.rows.verify import Forecast
@@ -61,7 +58,7 @@ def recovery_lines(
             width,
         )
     if forecast and (many := forecast["outcomes"].get(_COUNTED, 0) - listed) > 0:
-        refused = any(row.outcome in _REFUSED for row in shown)
+        refused = any(row.outcome in REFUSALS for row in shown)
         once = "Once the broker starts: " if refused else ""
         yield f"{once}{count_text(many, 'partition')} {_COUNTED}: nothing is re-read or lost"
 
@@ -135,7 +132,7 @@ def _why_and_cost(row: Recovery) -> str:
         good = f", the last intact one is {end - 1:,}" if end else ""
         first = number_text(row.first_lost_offset)
         parts.append(f"{count_text(lost, 'record')} lost from offset {first} on{good}")
-    elif lost is None and outcome not in _REFUSED:
+    elif lost is None and outcome not in REFUSALS:
         parts.append("the number of lost records is unknown")
     elif outcome == "recover":
         parts.append("nothing lost")

@@ -165,7 +165,8 @@ class VerifyTable(TextReport):
 
         The finding of a partition that stops the start stays: it alone names what to do.
         """
-        said = [row.message for row in self._nodes if row.cause != "partition"]
+        nodes = [] if self._quiet else self._nodes  # they are not written then
+        said = [row.message for row in nodes if row.cause != "partition"]
         return [each for each in self._held[severity] if not any(at in each.message for at in said)]
 
     def _overview(self) -> None:

@@ -237,6 +237,10 @@ class WayPast(Row, kind="way-past", sums_up=True):
     first: Annotated[bool, "whether it is the first of its partition, where a group continues"]
 
 
+#: Outcomes with which no broker starts.
+REFUSALS = ("refuses-to-start", "out-of-memory")
+
+
 class Recovery(Row, kind="recovery", omits=("unserved",)):
     """What the next start of a broker does to a partition."""
 

@@ -297,3 +297,15 @@ def test_loss_without_an_upper_bound_is_marked_in_the_table() -> None:
     open_end = DAMAGE._replace(partition=99, lost_at_least=3, lost_at_most=None)
     lines = drawn(open_end, *_many(12))
     assert [line.split()[3] for line in lines if line.startswith("orders-99")] == ["3+"]
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_finding_that_the_verdict_repeats_is_written_once(quiet: bool) -> None:
+    node = make_row(
+        "node-start", outcome="refuses", cause="quorum-state", message="no clusterId",
+        path="/data/quorum-state", remedy=None,
+    )  # fmt: skip
+    refused = finding("start-refused", path="/data/quorum-state", message="Its log: no clusterId")
+    text = "\n".join(drawn(node, refused, quiet=quiet))
+    assert text.count("no clusterId") == 1
+    assert ("start-refused" in text) == quiet

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING
 from kdump.broker.log_reader import RefusalError
 from kdump.broker.shutdown_state import stop_of
 from kdump.engine.predict.recovery import predict_partition
-from kdump.engine.predict.verdict import REFUSALS, verdict
+from kdump.engine.predict.verdict import verdict
 from kdump.findings.commands import remove_command
 from kdump.findings.finding import Finding
 from kdump.findings.shell import format_command
-from kdump.rows.verify import Recovery, Remedy
+from kdump.rows.verify import REFUSALS, Recovery, Remedy
 from kdump.storage import names, places
 from kdump.storage.local_log import LocalLog
 from kdump.storage.names import Kind

@@ -15,16 +15,13 @@ from typing import TYPE_CHECKING
 
 from kdump.broker.versions import REMOTE_INDEX_CACHE, TWO_RECOVERY_THREADS, Version, has
 from kdump.findings.finding import Finding, finding
-from kdump.rows.verify import DiskSpeed, Forecast, Recovery
+from kdump.rows.verify import REFUSALS, DiskSpeed, Forecast, Recovery
 from kdump.storage import names, places
 from kdump.storage.directory_facts import meta_of
 from kdump.storage.disk_rate import DiskRate
 
 if TYPE_CHECKING:
     from kdump.storage.log_dir import LogDir
-
-
-REFUSALS = ("refuses-to-start", "out-of-memory")
 
 
 def predict_directory(

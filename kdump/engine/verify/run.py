@@ -99,8 +99,8 @@ def verify(
     attempt("topic settings", partial(settings.prepare, around), None, not_prepared)
     predict = totals = None
     if options.predict:
-        from kdump.engine.predict.verdict import REFUSALS
         from kdump.engine.verify.predict import measure_disks, node_rows, predictor, refused_rows
+        from kdump.rows.verify import REFUSALS
 
         predict = attempt(
             "the forecast",
