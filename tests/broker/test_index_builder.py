@@ -48,12 +48,15 @@ def test_recovery_ends_after_an_unreadable_marker(tmp_path: Path) -> None:
     short = control_record(0, b"short")
     broken = batch([short], base_offset=1, attributes=TRANSACTIONAL | CONTROL, **producer)
     behind = [batch([record()], base_offset=at) for at in (2, 3)]
-    builder = build_index(tmp_path / f"{0:020}.log", b"".join((first, broken, *behind)))
+    log = b"".join((first, broken, *behind))
+    builder = build_index(tmp_path / f"{0:020}.log", log, (4, 0))
     end = len(first + broken)
     words = "the control record of producer 7 cannot be read"
     assert builder.stop == Stop(end, 2, words, "cut")
     assert (builder.end_position, builder.next_offset, builder.lost) == (end, 2, 2)
     assert [entry for _, entry in builder.index.offset_index().slots()] == [(1, len(first))]
+    words = "the control record of producer 7 is too short"
+    assert build_index(tmp_path / f"{0:020}.log", log).stop == Stop(len(first), 1, words, "fail")
 
 
 def entries_of(

@@ -126,7 +126,8 @@ def test_plain_batch_inside_a_transaction() -> None:
 @each(
     ("record", "problem", "kind"),
     [
-        (builders.control_record(ABORT, b"short"), "value", 0),
+        (builders.control_record(ABORT, b"short"), "short", 0),
+        (builders.control_record(ABORT, b"\xff\xff3456"), "value", 0),
         (builders.record(key=b"\0", value=b"123456"), "key", None),
         (builders.control_record(9, b"123456"), "type", 9),
         (builders.control_record(2, b"123456"), "type", 2),

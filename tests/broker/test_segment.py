@@ -98,10 +98,12 @@ def test_index_ends_where_a_marker_ends_recovery(index_bytes: int, tmp_path: Pat
     marker = batch([control_record(0, b"short")], base_offset=1, attributes=0x30, **producer)
     behind = [batch([record()], base_offset=at, max_timestamp=1 << 60) for at in range(2, 20)]
     log = b"".join((first, marker, *behind))
-    segment = recover(tmp_path / f"{0:020}.log", log, (4, 1), index_bytes)
+    segment = recover(tmp_path / f"{0:020}.log", log, (4, 0), index_bytes)
     assert segment.end == len(first + marker)
     assert [entry for _, entry in segment.offset_index().slots()] == [(1, len(first))]
     assert segment.last_time().timestamp_ms < 1 << 60
+    with pytest.raises(RefusalError, match="BufferUnderflowException"):
+        recover(tmp_path / f"{0:020}.log", log, (4, 1), index_bytes)
 
 
 def files_of(path: Path, log: bytes, **others: bytes) -> Segment:
