@@ -8,6 +8,11 @@ def range_text(first: int, last: int) -> str:
     return f"{first:,} to {last:,}" if first < 0 or last < 0 else f"{first:,}-{last:,}"
 
 
+def records_text(count: int) -> str:
+    """Write how many records, for a sentence."""
+    return "1 record" if count == 1 else f"{count:,} records"
+
+
 def offsets_text(first: int, last: int) -> str:
     """Write a range of offsets, or one offset, for a sentence."""
     return f"offset {first:,}" if first == last else f"offsets {range_text(first, last)}"

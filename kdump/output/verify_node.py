@@ -30,10 +30,12 @@ def node_lines(
     first = of_it[0]
     if outcome == _REFUSES and {row.cause for row in of_it} == {"lock"}:
         text, colour = "A broker is running on these directories, so no other can start", "rebuild"
-    told = outcome == _STARTS and first.cause == "none"
+    is_sound = outcome == _STARTS and first.cause == "none"
     release = f" with Kafka {first.broker_version}" if first.broker_version else ""
-    end = ", as far as this is known." if told and "unknown" in outcomes else "."
-    yield coloured(text + release, colour) + (end if told else f" (cause: {first['cause']})")
+    end = f" (cause: {first.cause})"
+    if is_sound:
+        end = ", as far as this is known." if "unknown" in outcomes else "."
+    yield coloured(text + release, colour) + end
     for row in sorted(rows, key=lambda row: row.outcome != outcome):
         if row.cause == "none":
             continue

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from kdump.engine.compare import kinds
+from kdump.findings.ranges import records_text
 from kdump.rows.compare import ReplicaComparison
 
 
@@ -18,7 +19,7 @@ def explain(row: ReplicaComparison, records: Counter[str], *, old: bool) -> str:
 
 def _sentences(row: ReplicaComparison, records: Counter[str]) -> Iterator[str]:
     counts, replicas = row.differences, row.replicas
-    many = {kind: _records(records[kind]) for kind in counts}
+    many = {kind: records_text(records[kind]) for kind in counts}
     if kinds.EVERYWHERE in counts:
         if records[kinds.EVERYWHERE]:
             yield f"No copy here has a sound batch for up to {many[kinds.EVERYWHERE]}."
@@ -31,7 +32,7 @@ def _sentences(row: ReplicaComparison, records: Counter[str]) -> Iterator[str]:
             yield "One side has bytes that are not batches; no other side has records there."
     if kinds.RECORD in counts or kinds.BATCH in counts:
         count = records[kinds.RECORD] + records[kinds.BATCH]
-        yield f"{_capital(_records(count))} not the same on both sides."
+        yield f"{_capital(records_text(count))} not the same on both sides."
     if kinds.EPOCH in counts:
         yield f"{_capital(many[kinds.EPOCH])} appended under different leader epochs."
     if kinds.MISSING in counts:
@@ -98,7 +99,7 @@ def _explain_divergence(row: ReplicaComparison) -> Iterator[str]:
         for span in replica["beyond_common"]:
             yield (
                 f"{replica['path']} has offsets {span['first_offset']} to {span['last_offset']} "
-                f"of epoch {span['leader_epoch']} ({_records(span['records_count'])}): lost if "
+                f"of epoch {span['leader_epoch']} ({records_text(span['records_count'])}): lost if "
                 "it does not lead."
             )
 
@@ -112,10 +113,6 @@ def _explain_uncommitted(row: ReplicaComparison) -> Iterator[str]:
             f"No high watermark on disk is above that offset (the highest is {max(marks)}): as "
             f"far as they show, no consumer received these records."
         )
-
-
-def _records(count: int) -> str:
-    return "1 record" if count == 1 else f"{count:,} records"
 
 
 def _capital(text: str) -> str:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from kdump.broker.versions import REMOTE_INDEX_CACHE, TWO_RECOVERY_THREADS, Version, has
 from kdump.findings.finding import Finding, finding
+from kdump.findings.ranges import records_text
 from kdump.rows.verify import REFUSALS, DiskSpeed, Forecast, Recovery
 from kdump.storage import names, places
 from kdump.storage.directory_facts import meta_of
@@ -115,7 +116,7 @@ def verdict(row: Recovery) -> Finding | None:
     lost, first = row.records_lost, row.first_lost_offset
     if lost:
         where = "" if first is None else f" from offset {first:,} on"
-        records = "1 record" if lost == 1 else f"{lost:,} records"
+        records = records_text(lost)
         message = f"The next start loses {records}{where}: {row.reason}."
         if row.outcome in ("clean", "recover"):  # the end is gone already
             were = "was" if lost == 1 else "were"

@@ -11,7 +11,7 @@ from kdump.engine.reading.write_activity import is_being_written
 from kdump.errors import KdumpError, PathError
 from kdump.findings.catalogue import CATALOGUE, GAPS, UNDECODED
 from kdump.findings.finding import About, Finding, finding
-from kdump.findings.ranges import offsets_text
+from kdump.findings.ranges import offsets_text, records_text
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.record.batch import read_batch
@@ -327,10 +327,6 @@ def flag_findings(
     return found
 
 
-def _records(count: int) -> str:
-    return "1 record" if count == 1 else f"{count:,} records"
-
-
 def _magic_finding(batch: BatchAt, first: int) -> Finding:
     """Say which records readers lose with a batch of an unknown magic, and that they are sound.
 
@@ -343,7 +339,7 @@ def _magic_finding(batch: BatchAt, first: int) -> Finding:
             "magic-unknown", offset=first, actual=magic, lost_at_least=1, lost_at_most=1
         )
     count = max(batches.records_count(row), 0)
-    records = _records(count)
+    records = records_text(count)
     span = f"offset {first:,}" if first == last else f"offsets {first:,}-{last:,}"
     read = batches.format(row).magic
     return batch.finding(
@@ -388,7 +384,7 @@ def describe_undecoded(reason: int, detail: str, decoded: int) -> tuple[str, str
     word = reasons.NAMES.get(reason, str(reason))
     code = UNDECODED.get(word, "records-undecodable")
     if code == "records-undecodable":
-        return code, word, f"Decoding stops after {_records(decoded)}: {detail or word}."
+        return code, word, f"Decoding stops after {records_text(decoded)}: {detail or word}."
     return code, word, detail or None
 
 
@@ -404,7 +400,8 @@ def decode_findings(
     batch = BatchAt(place, batches, row)
     if reason == reasons.INNER_COMPRESSED:
         message = (
-            f"After {_records(decoded)}, a message inside is itself compressed. Consumers up to "
-            "0.8 decompress it, 0.9 consumers receive its bytes (as in dump), and later ones fail."
+            f"After {records_text(decoded)}, a message inside is itself compressed. Consumers up "
+            "to 0.8 decompress it, 0.9 consumers receive its bytes (as in dump), and later ones "
+            "fail."
         )
     yield batch.finding(code, expected=expected, actual=word, message=message)
