@@ -13,7 +13,7 @@ from kdump.storage.names import Kind
 
 _FILES_EACH = 4  # of a partition's small files and preallocated indexes, a block each
 _FILES = 16  # of a data directory: checkpoints, their new versions, .lock
-_LONGEST = len(f"/{0:020}.timeindex.cleaned")  # of what a start may make in a partition
+_LONGEST = len(f"/{0:020}.timeindex.cleaned")  # of what a broker start may make in a partition
 
 
 def room_facts(node: NodeSettings, broker: Version) -> Iterator[Fact]:
@@ -32,7 +32,7 @@ def room_facts(node: NodeSettings, broker: Version) -> Iterator[Fact]:
         elif free < needed or (room.f_files and inodes < _FILES):
             message = (
                 f"Whether {free:,} free bytes and {inodes:,} free inodes are enough: with "
-                f"{partitions:,} partitions, a start may write {needed:,} bytes."
+                f"{partitions:,} partitions, a broker start may write {needed:,} bytes."
             )
             yield Fact(UNKNOWN, "space", message, directory, _MAKE_ROOM)
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]

@@ -182,11 +182,12 @@ class PartitionView:
     def _note_recovery(self, segment: Segment) -> None:
         assert self._start is not None
         cut = self._start.cut
-        text = f"a start recovers this segment and rebuilds its indexes{self._by_settings()}"
+        text = f"a broker start recovers this segment and rebuilds its indexes{self._by_settings()}"
         if cut is not None and cut.base_offset <= segment.base_offset:
             deleted = len(self._start.deleted)
-            text = f"a start truncates segment {cut.base_offset:,} to {cut.size_bytes:,} bytes" + (
-                f" and deletes the {deleted:,} segments after it" if deleted else ""
+            text = (
+                f"a broker start truncates segment {cut.base_offset:,} to {cut.size_bytes:,} bytes"
+                + (f" and deletes the {deleted:,} segments after it" if deleted else "")
             )
         self.note("recovery", segment.path, text, segment=segment.base_offset)
 

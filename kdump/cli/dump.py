@@ -150,7 +150,7 @@ def dump(
     TIME is epoch milliseconds, epoch seconds after an @, ISO 8601 (UTC by default), now, or a time
     before now (now-30m, '30 minutes ago'). --format parquet --output DIR/ (with the slash) writes a
     directory of Parquet files, one or more per partition; -j N and --engine spark write them in
-    parallel.
+    parallel. --format kafka writes what Kafka's own kafka-dump-log prints.
 
     \b
     Examples:

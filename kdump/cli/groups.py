@@ -58,10 +58,11 @@ def groups(
 
     An offset committed in a transaction counts from the transaction marker on; until then its row
     is `pending`. --history shows changes of committed offsets, joins, leaves, rebalances, and the
-    owners of each partition over time. A change while the group had no members was made by an admin
-    client. --explain names the Kafka assignors that would produce each assignment, and reports
-    assignments that the group's own assignor would not produce. Compaction removes superseded
-    records; --at and --history report where records are missing. The state PreparingRebalance
+    owners of each partition over time. A change while the group had no members comes from an admin
+    client, or from a consumer that assigns its partitions itself. --explain names the Kafka
+    assignors that would produce each assignment, and reports assignments that the group's own
+    assignor would not produce. Compaction removes superseded records; --at and --history report
+    where records are missing. The state PreparingRebalance
     exists only in the coordinator's memory, so it is never shown.
 
     --format reset-csv writes the file for kafka-consumer-groups --reset-offsets --from-file.

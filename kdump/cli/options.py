@@ -316,14 +316,19 @@ _PATH_OPTIONS = (
         help="Unpack at most this much from archives and compressed files. Default: 1,000 times "
         "the size of each, at least 2GiB.",
     ),
-    _ENGINE(
+)
+
+
+def _jobs_option(*, on_spark: bool) -> Decorator:
+    return _ENGINE(
         "-j",
         "--jobs",
         type=FROM_1,
         envvar="KDUMP_JOBS",
-        help="Number of worker processes, or of tasks on Spark.",
-    ),
-)
+        help="Number of worker processes" + (", or of tasks on Spark." if on_spark else "."),
+    )
+
+
 _DECOMPRESS_OPTION = _ENGINE(
     "--decompress-limit",
     type=POSITIVE_SIZE,
@@ -409,7 +414,8 @@ def output_options(forms: tuple[str, ...], *, has_bytes: bool, is_wide: bool) ->
             "--fail-on",
             type=click.Choice(FAIL_ON),
             default="damage",
-            help="Exit with 3 if a finding is at least this severe.",
+            help="Exit with 3 if a finding is at least this severe: a note; rebuild (an index or "
+            "checkpoint is wrong); damage (records are lost or cannot be read).",
         ),
     )
 
@@ -473,6 +479,7 @@ def shared_options(
             "paths", nargs=-1, metavar=metavar, type=None if last is not None else FILE_PATH
         ),
         *_PATH_OPTIONS,
+        _jobs_option(on_spark=on_spark),
         *([_DECOMPRESS_OPTION] if decompresses else []),
         *(_SPARK_OPTIONS if on_spark else ()),
         output_options(forms, has_bytes=has_bytes, is_wide=is_wide),

@@ -29,7 +29,7 @@ _RECOVERY_SETTINGS = under("Recovery settings")
     cls=Command,
     common="--write --undo --out --only --topic --server-properties",
 )
-@_ACTION("--write", help="Write the indexes. Without this option nothing is changed.")
+@_ACTION("--write", help="Replace the indexes. Without this option they stay as they are.")
 @_ACTION(
     "--out",
     metavar="DIR",
@@ -40,7 +40,7 @@ _RECOVERY_SETTINGS = under("Recovery settings")
     "--undo",
     help="Restore the files that the latest --write replaced. Without --write, only show them.",
 )
-@_ACTION("--all", "every", help="Also rebuild sound indexes that differ from what recovery writes.")
+@_ACTION("--all", "every", help="Also rebuild indexes that work, but are not what recovery writes.")
 @_ACTION("--up-to-damage", help="For a damaged log: build indexes up to the damage.")
 @_ACTION(
     "--only",
@@ -68,10 +68,10 @@ def reindex(
     """Rebuild .index, .timeindex, and .txnindex files under PATHS, byte for byte as log
     recovery does.
 
-    Without --write this only shows a plan: the entries of each index now and after the rebuild, the
-    first difference, and the reason. Each log is read once, and its checksums are verified; nothing
-    is decompressed, except magic 0 and 1 with --broker-version below 2.0. Sound indexes are left
-    alone.
+    Without --write and --out this only shows a plan: the entries of each index now and after the
+    rebuild, the first difference, and the reason. Each log is read once, and its checksums are
+    verified; nothing is decompressed, except magic 0 and 1 with --broker-version below 2.0. Sound
+    indexes are left alone.
 
     --write writes the new file next to the old one, keeps the old one as .bak-<UTC time>, and
     renames the new one; if interrupted at any point, each index is either the complete old file or

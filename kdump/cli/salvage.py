@@ -41,7 +41,7 @@ TAKEN = together(
     _SELECTION(
         "--prefer",
         metavar="newest-epoch|longest|PATH",
-        help="Preferred copy, taken where copies differ: its path, or a rule that selects it.",
+        help="Where copies differ, take this one: a path, or a rule that selects a copy.",
     ),
     _SELECTION(
         "--split-batches",
@@ -60,7 +60,7 @@ TAKEN = together(
         metavar="FILE",
         type=FILE_PATH,
         help="File that renames topics, one OLD,NEW per line; a line such as "
-        "carved-1,TOPIC-PARTITION assigns carved batches.",
+        "carved-1,orders-0 names the partition of a group that kdump carve could not name.",
     ),
 )
 #: For whom something is built, by `salvage` and `carve`.

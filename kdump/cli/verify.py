@@ -129,8 +129,8 @@ MONITORING = together(
     _MONITORING(
         "--nagios",
         help="Print one line for Nagios, then the ten worst findings. Exit with 0 if there are "
-        "only notes, 1 for rebuild, 2 for damage, 3 if the check failed. With "
-        "an explicit --fail-on damage, rebuild gives 0.",
+        "only notes, 1 for rebuild, 2 for damage, 3 if the check failed. If "
+        "--fail-on damage is given, too, rebuild gives 0 instead of 1.",
     ),
 )
 
@@ -154,8 +154,8 @@ MONITORING = together(
     "--append",
     metavar="FILE|-",
     type=FILE_PATH,
-    help="Instead of checking PATHS, show how a broker would answer a produce request. FILE has "
-    "its batches, or is a packet capture with produce requests.",
+    help="Check nothing for damage, but show how a broker that has the log in PATHS would answer a "
+    "produce request. FILE has the request's batches, or is a packet capture with such requests.",
 )
 @_APPEND_CHECK(
     "--follower", help="With --append: check the batches as a follower that fetched them does."
@@ -195,11 +195,11 @@ def verify(paths: tuple[str, ...], **asked: Any) -> int:
 
     PATHS are segment files, partition directories, or data directories, with or without a
     running broker. Every log is read once and the checksum of every batch is checked; nothing
-    is decompressed without --deep. kdump takes no lock, writes nothing, and leaves the page cache
-    as it was. Normal activity of a running broker is not reported as damage.
+    is decompressed without --deep. kdump takes no lock, writes only files that an option names, and
+    leaves the page cache as it was. Normal activity of a running broker is not reported as damage.
 
-    Fields outside the checksum (base offset, leader epoch, and size of a batch) are checked
-    only against neighboring batches. Data that vanished without a trace, such as complete
+    Fields outside the checksum (base offset, leader epoch, size, and magic of a batch) are
+    checked only against neighboring batches. Data that vanished without a trace, such as complete
     newest segments, cannot be detected here.
 
     A finding is damage (records are lost or cannot be read), rebuild (an index or checkpoint is

@@ -53,8 +53,9 @@ def read_free(text: str) -> FreeRequest:
     "free",
     type=Read("[directory=]size", read_free),
     multiple=True,
-    help="List commands that together delete SIZE, least loss first, for each file system that "
-    "has less than SIZE free. With DIRECTORY= (d2=6MiB): for that directory. Repeatable.",
+    help="List commands that delete SIZE in all, least loss first: on each file system that has "
+    "less than SIZE free, or on all if none has less. With DIRECTORY=: in that data directory, "
+    "named by its path or the end of it (d2=6MiB for /data/d2). Repeatable.",
 )
 @_SELECTION("--rolls", help="Show which rule rolled each segment; reads the first header of each.")
 @_SELECTION(
@@ -77,7 +78,7 @@ def why(paths: tuple[str, ...], *, textfile: str | None, writing: OutputSpec, **
 
     Applies the broker's own rules, with the topic configs in the metadata log on the same
     disks. Reads only the time index and the end of each segment, and the start of a log only if
-    its index is not reliable. Writes nothing except --textfile.
+    its index is not reliable. Writes only files that an option names.
 
     A broker's memory is not visible: the high watermark is that of the last checkpoint. Sizes are
     those of the files; totals match du.

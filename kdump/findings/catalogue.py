@@ -48,7 +48,7 @@ def _dropped_state(sentence: str) -> Code:
     remedy = (
         "No action needed: the broker deletes it at the next start and rebuilds it from the log."
     )
-    meaning = "No effect on consumers; a start that needs it reads more of the log."
+    meaning = "No effect on consumers; a broker start that needs it reads more of the log."
     return _rebuild(sentence, remedy, meaning, show=Show.ENTRIES)
 
 
@@ -140,8 +140,8 @@ CATALOGUE: dict[str, Code] = {
     "offset-below-base": _damage(
         "The first batch of a segment starts below the base offset in the file's name.",
         "Compare with a replica, and recover the partition from one that is in order.",
-        "Fetches of these offsets go to the segment before this one; offset lookups "
-        "never reach these records.",
+        "Consumers never receive these records: the broker looks for their offsets in the segment "
+        "before this one, if there is one.",
         misplaced=MisplacedScope.FOR_GOOD,
         offsets_lie=True,
     ),
@@ -168,16 +168,17 @@ CATALOGUE: dict[str, Code] = {
         "bytes of the batch (big-endian, outside the checksum), or truncate the log where the"
         " batch starts and remove .kafka_cleanshutdown. Removing .kafka_cleanshutdown alone does "
         "not help: recovery keeps the batch and its offset, or fails.",
-        "A start uses the wrong offset as the log end: new records get offsets from there on, and "
-        "followers copy them. If it is below the log start offset, every segment is deleted.",
+        "A broker start uses the wrong offset as the log end: new records get offsets from there "
+        "on, and followers copy them. If it is below the log start offset, every segment is "
+        "deleted.",
         show=Show.NOTHING,
         misplaced=MisplacedScope.FOR_GOOD,
         loudest=True,
     ),
     "zero-tail": _damage(
         "A segment that is not preallocated ends in zeros.",
-        "Reset stuck groups to the offset that the finding names. In the newest segment, log "
-        "recovery truncates the zeros; copy an older segment from a replica.",
+        "Reset stuck groups to the offset that the finding names. If this is the newest segment, "
+        "log recovery truncates the zeros; if not, replace it with a replica's copy.",
         "Consumers fail at the zeros, and none gets past them by itself.",
         show=Show.NOTHING,
         hides=Hides.BATCHES,
@@ -377,8 +378,8 @@ CATALOGUE: dict[str, Code] = {
     ),
     "log-too-short": _damage(
         "The indexes of a segment refer to batches after the end of its log.",
-        "Recover the segment from a replica; a consumer continues at the next segment by itself.",
-        "The records after the end of the log are gone.",
+        "Recover the segment from a replica.",
+        "The records after the end of this file are gone; consumers continue at the next segment.",
         show=Show.NOTHING,
         extent=Extent.TO_THE_END,
     ),
@@ -386,7 +387,7 @@ CATALOGUE: dict[str, Code] = {
         "A segment has no offset index.",
         "No action needed: the next start rebuilds both indexes. kdump reindex --only "
         "index,timeindex does it before the start.",
-        "A start rebuilds it, which reads the whole segment.",
+        "A broker start rebuilds it, which reads the whole segment.",
         reindex="index,timeindex",
     ),
     "offset-index-empty": _note(
@@ -409,7 +410,7 @@ CATALOGUE: dict[str, Code] = {
     "offset-index-zeros": _by_reindex(
         "index",
         "The offset index of a segment that is not the newest ends in zeros.",
-        "A fetch that reaches the zeros reads the segment from its start.",
+        "A fetch that reaches the zeros reads the segment from its start, which is slow.",
     ),
     "offset-index-stale": _note(
         "A preallocated offset index has old entries after its end, left by a truncation.",
@@ -428,7 +429,7 @@ CATALOGUE: dict[str, Code] = {
     ),
     "time-index-missing": _rebuild(
         "A segment has no time index, although its neighbors have one.",
-        "Rebuild it with kdump reindex --only timeindex before a start, which creates an "
+        "Rebuild it with kdump reindex --only timeindex before a broker start, which creates an "
         "empty one.",
         "Time lookups may skip the segment.",
         reindex="timeindex",
@@ -480,14 +481,15 @@ CATALOGUE: dict[str, Code] = {
         "The transaction index ends in a partial entry.",
         "No action needed now; log recovery of the segment rewrites it, and so does kdump reindex "
         "--only txnindex.",
-        "No immediate effect: brokers ignore the partial entry.",
+        "No effect: brokers ignore the partial entry.",
         show=Show.ENTRIES,
         reindex="txnindex",
     ),
     "transaction-index-version": _by_reindex(
         "txnindex",
         "An entry of the transaction index has a version that even the newest brokers do not read.",
-        "A read_committed fetch from this segment fails, and so does the start of a broker.",
+        "A read_committed fetch from this segment fails, and so does a broker start that does not "
+        "recover the segment.",
     ),
     "transaction-index-order": _by_reindex(
         "txnindex",
@@ -623,7 +625,7 @@ CATALOGUE: dict[str, Code] = {
     ),
     "checkpoint-malformed": _rebuild(
         "A checkpoint file is malformed.",
-        "Restore it, or delete it before a start if the broker can do without it.",
+        "Restore it, or delete it before a broker start if the broker can do without it.",
         "A broker ignores the whole file, or fails.",
         show=Show.ENTRIES,
     ),
@@ -636,29 +638,29 @@ CATALOGUE: dict[str, Code] = {
     # What `predict` foretells.
     "start-loses-records": _damage(
         "The next start of the broker would lose records.",
-        "Copy the directory before any start; if another replica is sound, delete this one "
+        "Copy the directory before any broker start; if another replica is sound, delete this one "
         "and let the broker fetch it again.",
         "Consumers no longer receive these records, and new records reuse their offsets.",
         forecast=True,
     ),
     "start-refused": _damage(
         "The next start of the broker would fail.",
-        "Fix the cause before the start; if one partition is the cause, move it out of the data "
-        "directory.",
+        "Remove the cause before the next start. If it is one partition, move its directory out of "
+        "the data directory.",
         "The broker, and every partition on it, stays offline.",
         forecast=True,
     ),
     # Files and directories by their names, and what only all of them together show.
     "log-name": _damage(
         "The name of a log does not have twenty digits; brokers do not open it.",
-        "Stop the broker and rename the file to the expected name; if a start has created an "
-        "empty file of that name, remove that first.",
-        "A start creates an empty segment in its place: no consumer sees these records.",
+        "Stop the broker and rename the file to the expected name; if a broker start has created "
+        "an empty file of that name, remove that first.",
+        "A broker start creates an empty segment in its place: no consumer sees these records.",
     ),
     "file-name": _note(
         "The name of a segment's file does not have twenty digits.",
         "Rename it to the expected name, or remove it.",
-        "A broker ignores the file. If it is an index, a start builds a new one.",
+        "A broker ignores the file. If it is an index, a broker start builds a new one.",
     ),
     "file-stops-start": _rebuild(
         "A file has the extension of a segment file, but its name does not begin with a number.",
@@ -673,16 +675,16 @@ CATALOGUE: dict[str, Code] = {
     "file-access": _rebuild(
         "The user who owns most files here cannot open a file that a broker needs.",
         "Give the file to the broker's user (chown, chmod) before the next start.",
-        "A start fails here, or takes the data directory offline; the records are intact.",
+        "A broker start fails here, or takes the data directory offline; the records are intact.",
     ),
     "index-without-log": _note(
         "A segment has indexes but no log.",
-        "No action needed; a start removes them. If the log should exist, look for it.",
+        "No action needed; a broker start removes them. If the log should exist, look for it.",
         "No consumer uses them.",
     ),
     "leftover": _note(
         "Files of an unfinished operation, or files that wait for deletion, are left over.",
-        "No action needed; a start removes or ignores them.",
+        "No action needed; a broker start removes or ignores them.",
         "No consumer sees them.",
     ),
     "reindex-unfinished": _note(
@@ -717,7 +719,7 @@ CATALOGUE: dict[str, Code] = {
     "partition-empty": _note(
         "A partition's directory contains no segment.",
         "No action needed if the partition is new.",
-        "A start creates an empty segment at the log start offset.",
+        "A broker that loads it creates an empty segment at the log start offset.",
     ),
     "directory-retired": _note(
         "The directory is a replica that is being moved or deleted, or that was renamed to -stray.",
@@ -738,49 +740,50 @@ CATALOGUE: dict[str, Code] = {
     "partition-missing": _damage(
         "The cluster metadata log places a partition here, but no data directory has it.",
         "Restore the directory, or let the broker fetch the partition from its leader.",
-        "A start creates it empty; if this was the only replica, its records are lost.",
+        "A broker start creates it empty; if this was the only replica, its records are lost.",
     ),
     "partition-metadata-missing": _rebuild(
         "A partition has no partition.metadata, which contains its topic id.",
-        "Before the next start, write the file again, with two lines: version: 0, and topic_id: "
-        "with the id that the topic's other partitions or replicas have.",
-        "From 3.7 on, a start renames the directory to -stray and creates an empty one.",
+        "Before the next start, write the file again. Its two lines are `version: 0` and "
+        "`topic_id: ID`, where ID is in the partition.metadata of the topic's other partitions or "
+        "replicas.",
+        "From 3.7 on, a broker start renames the directory to -stray and creates an empty one.",
     ),
     "topic-id-differs": _damage(
         "A partition has a different topic id than the rest of its topic, or than the cluster.",
         "Before the next start find out which topic id is right. If the topic was deleted, copy "
         "the directory away. If the file is wrong, write the cluster's id into partition.metadata.",
-        "A start of 3.7 or later renames the directory to -stray and creates an empty one; "
+        "A broker start of 3.7 or later renames the directory to -stray and creates an empty one; "
         "earlier brokers do not serve the partition.",
         show=Show.NOTHING,
     ),
     "topic-unknown": _note(
         "The cluster metadata log has no partition with this topic id and number.",
         "No action needed if the topic was deleted while the broker was down.",
-        "From 3.7 on, a start renames the directory to -stray.",
+        "From 3.7 on, a broker start renames the directory to -stray.",
     ),
     "replica-not-assigned": _note(
         "The cluster metadata log assigns the partition to other brokers.",
         "No action needed if it was moved away while the broker was down.",
-        "From 3.7 on, a start renames the directory to -stray.",
+        "From 3.7 on, a broker start renames the directory to -stray.",
     ),
     "meta-properties-differ": _rebuild(
         "The meta.properties files of one broker's data directories do not agree.",
         "If one of the directories belongs to another broker, remove it from log.dirs; otherwise "
-        "restore the meta.properties that is wrong.",
+        "correct the file that is wrong.",
         "A broker with these files does not start.",
     ),
     "meta-properties-missing": _damage(
         "A data directory of a KRaft broker has no meta.properties.",
         "If the volume was not mounted completely, mount it. Otherwise write the file again "
-        "before the next start, with the version, node.id and cluster.id of the other "
-        "directories or nodes.",
+        "before the next start, with the cluster.id and version of the other directories or "
+        "nodes, and this node's own node.id.",
         "KRaft nodes do not start without it.",
     ),
     "meta-properties-malformed": _damage(
         "A meta.properties file is malformed, or names no node.",
-        "Write the file again before the next start, with the version, node.id and cluster.id of "
-        "the other directories or nodes.",
+        "Write the file again before the next start, with the cluster.id and version of the other "
+        "directories or nodes, and this node's own node.id.",
         "A broker with this file does not start, or starts without the directory.",
         show=Show.ENTRIES,
     ),
@@ -803,13 +806,15 @@ CATALOGUE: dict[str, Code] = {
     ),
     "metadata-snapshot-incomplete": _damage(
         "A snapshot of the cluster metadata lacks its first or last record.",
-        "If an older snapshot and the log since then are intact, remove this one before a start.",
+        "If an older snapshot and the log since then are intact, remove this one before a broker "
+        "start.",
         "The node cannot load it.",
     ),
     "metadata-snapshot-damaged": _damage(
         "A snapshot of the cluster metadata contains bytes that are not a sound batch.",
-        "If an older snapshot and the log since then are intact, remove this one before a start; "
-        "otherwise copy the file of that name from another controller, or let the node fetch one.",
+        "If an older snapshot and the log since then are intact, remove this one before a broker "
+        "start; otherwise copy the file of that name from another controller, or let the node "
+        "fetch one.",
         "The node fails when it loads the snapshot; no consumer reads it.",
         show=Show.NOTHING,
     ),

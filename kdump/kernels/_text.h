@@ -35,6 +35,40 @@ static inline char *kd_copy_short(char *at, const char *text, size_t n) {
     return at + n;
 }
 
+/* Whether the processor has AVX2 and BMI; 0 until that was asked, then 1 for no and 2 for yes. */
+static int kd_vectors = 0;
+
+static inline int kd_has_vectors(void) {
+#ifdef KD_TEXT_AVX2
+    if (!kd_vectors)
+        kd_vectors = 1 + (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi"));
+#endif
+    return kd_vectors == 2;
+}
+
+#ifdef KD_TEXT_AVX2
+__attribute__((target("avx2"))) static void kd_copy_vectors(char *at, const char *text, size_t n) {
+    const char *end = text + n;
+    for (; text < end; text += 64, at += 64) {
+        __m256i first = _mm256_loadu_si256((const __m256i *)text);
+        __m256i second = _mm256_loadu_si256((const __m256i *)(text + 32));
+        _mm256_storeu_si256((__m256i *)at, first);
+        _mm256_storeu_si256((__m256i *)(at + 32), second);
+    }
+}
+#endif
+
+/* The same of a text of some hundred bytes, with twice the room behind it. */
+static inline char *kd_copy_row(char *at, const char *text, size_t n) {
+#ifdef KD_TEXT_AVX2
+    if (kd_has_vectors()) {
+        kd_copy_vectors(at, text, n);
+        return at + n;
+    }
+#endif
+    return kd_copy_short(at, text, n);
+}
+
 /* How text is spelled; what is not ASCII is always left to the caller. */
 enum {
     KD_JSON = 1,    /* quotes, backslashes and controls by a backslash */
@@ -205,24 +239,17 @@ KD_ALWAYS_INLINE char *kd_copy_text(char *at, const uint8_t **from, size_t n, in
     }
 }
 
-/* Copies blocks of JSON text, the last one whole, as long as twice its width may be read before
- * `limit`. Where only quotes and backslashes need a form, `at` counts one more for each before it;
- * another special byte ends it. */
-#define KD_JSON_BLOCKS(WIDTH, VECTOR, LOAD, STORE, ALL, OR, EQUAL, ABOVE, ADD, MASK)                \
-    const uint8_t *p = *from;                                                                       \
-    while (p < end && limit - p >= 2 * WIDTH) {                                                     \
+/* Copies one block of JSON text, of which `size` bytes count. Where only quotes and backslashes need
+ * a form, `at` counts one more for each before it; at another special byte it does what `ELSE` says. */
+#define KD_JSON_BLOCK(VECTOR, LOAD, STORE, ALL, OR, EQUAL, ABOVE, ADD, MASK, COUNTED, ELSE)         \
+    {                                                                                               \
         VECTOR bytes = LOAD((const VECTOR *)p);                                                     \
         VECTOR marks = OR(EQUAL(bytes, ALL('"')), EQUAL(bytes, ALL('\\')));                         \
         VECTOR others = ABOVE(ALL(0x21), ADD(bytes, ALL(1)));                                       \
-        uint32_t bits = (uint32_t)MASK(OR(marks, others));                                          \
-        size_t size = WIDTH;                                                                        \
+        uint32_t bits = (uint32_t)MASK(OR(marks, others)) & COUNTED;                                \
         STORE((VECTOR *)at, bytes);                                                                 \
-        if (end - p < WIDTH) {                                                                      \
-            size = (size_t)(end - p);                                                               \
-            bits &= ((uint32_t)1 << size) - 1;                                                      \
-        }                                                                                           \
         if (bits) {                                                                                 \
-            if (bits & ~(uint32_t)MASK(marks)) break;                                               \
+            if (bits & ~(uint32_t)MASK(marks)) ELSE;                                                \
             do {                                                                                    \
                 size_t k = kd_lowest_bit(bits);                                                     \
                 at[k] = '\\';                                                                       \
@@ -230,9 +257,26 @@ KD_ALWAYS_INLINE char *kd_copy_text(char *at, const uint8_t **from, size_t n, in
                 at++;                                                                               \
             } while (bits &= bits - 1);                                                             \
         }                                                                                           \
-        at += size;                                                                                 \
-        p += size;                                                                                  \
+    }
+
+/* Copies blocks of JSON text, the last one whole, as long as twice its width may be read before
+ * `limit`; ends at a byte that needs more than a backslash. */
+#define KD_JSON_BLOCKS(WIDTH, ...)                                                                  \
+    const uint8_t *p = *from;                                                                       \
+    ptrdiff_t left = end - p, whole = limit - p - WIDTH;                                            \
+    if (whole > left) whole = left;                                                                 \
+    for (whole -= WIDTH; whole >= 0; whole -= WIDTH) {                                              \
+        KD_JSON_BLOCK(__VA_ARGS__, UINT32_MAX, goto done)                                           \
+        at += WIDTH;                                                                                \
+        p += WIDTH;                                                                                 \
     }                                                                                               \
+    left = end - p;                                                                                 \
+    if (left > 0 && left < WIDTH && limit - p >= 2 * WIDTH) {                                       \
+        KD_JSON_BLOCK(__VA_ARGS__, (((uint32_t)1 << left) - 1), goto done)                          \
+        at += left;                                                                                 \
+        p += left;                                                                                  \
+    }                                                                                               \
+done:                                                                                               \
     *from = p;                                                                                      \
     return at;
 
@@ -261,11 +305,12 @@ static inline char *kd_copy_json(
     char *at, const uint8_t **from, const uint8_t *end, const uint8_t *limit
 ) {
 #ifdef KD_TEXT_AVX2
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi"))
+    if (kd_has_vectors())
         at = kd_json_32(at, from, end, limit);
+    if (*from == end) return at;
 #endif
 #ifdef KD_TEXT_SSE2
-    if (*from != end) at = kd_json_16(at, from, end, limit);
+    at = kd_json_16(at, from, end, limit);
 #endif
     return *from == end ? at : kd_copy_spelled(at, from, (size_t)(end - *from), KD_JSON);
 }

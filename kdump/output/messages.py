@@ -36,32 +36,25 @@ def way_past(finding: Finding) -> str:
     if how == "running":
         broker = f"The running broker (if it is a {version})"
     elif how == "starting":
-        when = (
-            "After a start"
-            if served is None
-            else "If the next start does not truncate the log here"
-        )
-        broker = f"{when}, a {version} broker"
+        broker = f"Unless the next start truncates the log here, a {version} broker"
     older = ""
     if finding.oldest is not None:
         again = finding.oldest["served_from"]
-        where = "nothing after this position" if again is None else f"again from offset {again}"
-        older = (
-            f" If the broker is a {finding.oldest['broker_version']}, it serves consumers {where}."
-        )
+        where = "nothing after the damage" if again is None else f"offset {again} next"
+        older = f" A {finding.oldest['broker_version']} broker can serve {where}."
     if served == following:
-        return f"{broker} serves consumers again from offset {served}: seek there.{older}"
+        return f"{broker} can serve offset {served} next: reset stuck groups to it.{older}"
     disk = f"The next offset on disk is {following:,}."
     disk = "" if disk in finding.message else f"{disk} "
     records = count_text(skipped or 0, "sound record")
     if served is None:
         return (
-            f"{disk}{broker} serves consumers nothing after this position: only kdump dump reads "
-            f"the {records} after it.{older}"
+            f"{disk}{broker} can serve nothing after the damage: only kdump dump reads the "
+            f"{records} from {following:,} on.{older}"
         )
-    between = f"; only kdump dump reads the {records} in between" if skipped else ""
+    between = f" Only kdump dump reads the {records} before it." if skipped else ""
     return (
-        f"{disk}{broker} serves consumers again from offset {served}: seek there{between}.{older}"
+        f"{disk}{broker} can serve offset {served} next: reset stuck groups to it.{between}{older}"
     )
 
 

@@ -11,9 +11,9 @@ from kdump.output.escape import visible
 if TYPE_CHECKING:
     from kdump.rows.verify import NodeStart
 
-_REFUSES, _STARTS = "refuses", "starts"
+REFUSES, _STARTS = "refuses", "starts"
 _VERDICTS = {
-    _REFUSES: ("THE NODE DOES NOT START", "damage"),
+    REFUSES: ("THE NODE DOES NOT START", "damage"),
     _STARTS: ("The node starts", None),
     "unknown": ("It is unknown whether the node starts", "rebuild"),
 }
@@ -28,7 +28,7 @@ def node_lines(
     text, colour = _VERDICTS[outcome]
     of_it = [row for row in rows if row.outcome == outcome]
     first = of_it[0]
-    if outcome == _REFUSES and {row.cause for row in of_it} == {"lock"}:
+    if outcome == REFUSES and {row.cause for row in of_it} == {"lock"}:
         text, colour = "A broker is running on these directories, so no other can start", "rebuild"
     is_sound = outcome == _STARTS and first.cause == "none"
     release = f" with Kafka {first.broker_version}" if first.broker_version else ""

@@ -26,19 +26,24 @@ _LISTED = 10
 
 
 def recovery_lines(
-    rows: Sequence[Recovery], forecast: Forecast | None, width: int, *, every: bool = False
+    rows: Sequence[Recovery],
+    forecast: Forecast | None,
+    width: int,
+    *,
+    every: bool = False,
+    is_refused: bool = False,
 ) -> Iterator[str]:
     """Write a heading and the rows, the worst outcome first; many that lose nothing are counted
-    unless `every` one is to be listed.
+    unless `every` one is to be listed. `is_refused`: the node does not start as it is.
     """
     yield ""
     releases = dict.fromkeys(row.broker_version for row in rows if row.broker_version)
     of = f" of Kafka {' or '.join(releases)}" if releases else ""
-    yield f"What the next start{of} would do:"
-    shown = sorted(
-        (row for row in rows if row.outcome != _COUNTED or row.records_lost or _unserved_text(row)),
-        key=rank,
-    )
+    after = " once the cause above is removed" if is_refused else ""
+    yield f"What the next start{of} would do{after}:"
+    shown = sorted(filter(_is_shown, rows), key=rank)
+    if any(row.topic is not None and row.outcome in REFUSALS for row in shown):
+        shown = [row for row in shown if row.topic is not None or row.outcome not in REFUSALS]
     listed = sum(row.outcome == _COUNTED for row in shown)
     harmless = [row for row in shown if _is_harmless(row)]
     if every or len(harmless) <= _LISTED:
@@ -61,6 +66,10 @@ def recovery_lines(
         refused = any(row.outcome in REFUSALS for row in shown)
         once = "Once the broker starts: " if refused else ""
         yield f"{once}{count_text(many, 'partition')} {_COUNTED}: nothing is re-read or lost"
+
+
+def _is_shown(row: Recovery) -> bool:
+    return row.outcome != _COUNTED or bool(row.records_lost or _unserved_text(row))
 
 
 def _is_harmless(row: Recovery) -> bool:

@@ -129,11 +129,20 @@ class VerifyTable(TextReport):
         if self._quiet and not self._recoveries:
             return
         if self._recoveries:
+            from kdump.output.verify_node import REFUSES
             from kdump.output.verify_recovery import recovery_lines, totals_lines
 
             forecast = self._summary.forecast if self._summary else None
             every = self._all_findings
-            self._lines(recovery_lines(self._recoveries, forecast, self._width, every=every))
+            causes = {row.cause for row in self._nodes if row.outcome == REFUSES}
+            lines = recovery_lines(
+                self._recoveries,
+                forecast,
+                self._width,
+                every=every,
+                is_refused=not causes <= {"partition", "lock"},
+            )
+            self._lines(lines)
             if forecast:
                 self._lines(totals_lines(forecast, self._width))
         self._lines(self._remote.lines(self._width))
@@ -260,7 +269,8 @@ class VerifyTable(TextReport):
     def _note_lines(self) -> Iterator[str]:
         for code, count in sorted(self._notes.items()):
             places = len(self._note_places[code])
-            many = f"{count:,} × {code} in {count_text(places, 'place')}" if count > 1 else code
+            where = count_text(places, "partition")
+            many = f"{code} ({count:,} in {where})" if count > 1 else code
             lines = wrap(f"{many}: {CATALOGUE[code].sentence}", self._width - len(_INDENT))
             yield self._level(Severity.NOTE) + lines[0]
             yield from (_INDENT + line for line in lines[1:])
@@ -279,6 +289,8 @@ class VerifyTable(TextReport):
             parts.insert(0, _checked_part(row))
         elif not (findings["damage"] or findings["rebuild"]):
             parts.insert(0, "no damage, nothing to rebuild")
+        if strays := sum(row.outcome == "stray" for row in self._recoveries):
+            parts.append(f"{count_text(strays, 'partition')} would become -stray")
         text = " · ".join(parts)
         hint = " (--notes lists them)" if self._notes else ""
         read = [
@@ -299,7 +311,7 @@ class VerifyTable(TextReport):
         """Count findings, and say how many of them only the node's verdict names."""
         severity = Severity(word)
         named = len(self._held[severity]) - len(self._select_shown(severity))
-        return count_text(count, word) + (f" ({named:,} named at the top)" if named else "")
+        return count_text(count, word) + (f" ({named:,} only at the top)" if named else "")
 
     def _level(self, severity: Severity) -> str:
         return self._word(f"{severity.value.upper():9}", severity.value)

@@ -1,9 +1,12 @@
 """Whose a data directory is."""
 
+import os
 from pathlib import Path
 
+import pytest
 from each import each
 
+from kdump.storage import directory_facts
 from kdump.storage.directory_facts import DirectoryFacts, facts_of, owner_of
 
 
@@ -35,3 +38,25 @@ def test_facts_of_an_empty_directory(tmp_path: Path) -> None:
 
 def test_no_lock_is_checked_in_a_store(tmp_path: Path) -> None:
     assert facts_of(f"file://{tmp_path}").locked is None
+
+
+def test_unchanged_file_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    real = directory_facts.read_whole
+    monkeypatch.setattr(
+        directory_facts, "read_whole", lambda path, most: read.append(path) or real(path, most)
+    )
+    file = tmp_path / "meta.properties"
+    for text in ("node.id=1", "node.id=2"):
+        file.write_text(text)
+        os.utime(file, (1, int(text[-1])))
+        assert [owner_of(str(tmp_path)) for _ in range(3)] == [(text[-1], None)] * 3
+    assert read == [str(file)] * 2
+
+
+def test_file_that_changed_just_now_is_read_again(tmp_path: Path) -> None:
+    file = tmp_path / "meta.properties"
+    for text in ("node.id=1", "node.id=2"):
+        file.write_text(text)
+        os.utime(file, (1 << 33, 1 << 33))  # a time that is not past
+        assert owner_of(str(tmp_path)) == (text[-1], None)

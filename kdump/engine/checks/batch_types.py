@@ -88,7 +88,7 @@ class _Setting:
             self.code,
             expected=self.text,
             actual=kinds,
-            message=f"{words} {kinds} though {self.name}={self.text} ({source}); {why}.",
+            message=f"{words} {kinds}, although {self.name}={self.text} ({source}); {why}.",
         )
 
 

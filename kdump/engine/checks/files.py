@@ -42,19 +42,19 @@ _EXPECTED = names.SEGMENT_KINDS | {
     Kind.LOCK,
 }
 _LEFTOVERS = {
-    names.DELETED: "A start removes {them}; a running broker removes {them} after "
+    names.DELETED: "A broker start removes {them}; a running broker removes {them} after "
     "log.segment.delete.delay.ms.",
-    names.CLEANED: "A start removes {them}. A running cleaner may be using {them}.",
-    names.PART: "A start removes {them}. A running broker may be writing {them}.",
+    names.CLEANED: "A broker start removes {them}. A running cleaner may be using {them}.",
+    names.PART: "A broker start removes {them}. A running broker may be writing {them}.",
     names.TEMPORARY: "An unfinished write; brokers ignore {them} and write the file again.",
 }
 _RETIRED = {
     names.Retirement.DELETE: "The partition was deleted or moved away; the running broker or the "
     "next start removes the directory.",
     names.Retirement.FUTURE: "The partition is being moved here from another data directory; "
-    "a start continues the move.",
-    names.Retirement.STRAY: "A start found that the partition does not belong here and renamed "
-    "it; the broker deletes it later.",
+    "a broker start continues the move.",
+    names.Retirement.STRAY: "At a start, the broker found that the partition does not belong here "
+    "and renamed it; it deletes it later.",
 }
 
 
@@ -240,13 +240,14 @@ def _words(found: list[_Swap], replaced: list[int], lost: list[int]) -> str:
     if lost:
         return (
             f"The .swap files of segment {bases} are next to files of an unfinished cleaning: "
-            f"a start deletes those of segment {_list(lost)}."
+            f"a broker start deletes those of segment {_list(lost)}."
         )
     if replaced:
-        return f"A start replaces segment {_list(replaced)} by the .swap files of segment {bases}."
+        old = _list(replaced)
+        return f"A broker start replaces segment {old} by the .swap files of segment {bases}."
     words = (
-        f"A start turns the .swap files of segment {bases} into a segment; no other segment "
-        "has its offsets."
+        f"A broker start turns the .swap files of segment {bases} into a segment; no other "
+        "segment has its offsets."
     )
     if any(swap.legacy for swap in found):
         words += " Brokers from 0.9.0 to 0.10.2 also delete the segment before it."

@@ -169,11 +169,12 @@ def _stop_finding(segment: SegmentScan, header: _Header, indexed: int | None) ->
         )
     if header.last < header.before:
         harm = (
-            f"A start uses {last + 1:,} or the segment's base offset as the log end. If that is "
+            f"A broker start uses {last + 1:,} or the segment's base offset as the log end. If "
+            "that is "
             "below the log start offset, the start deletes every segment."
         )
     else:
-        harm = f"A start uses {last + 1:,} as the log end, and continues from there."
+        harm = f"A broker start uses {last + 1:,} as the log end, and continues from there."
     return at_place(
         "log-end-astray",
         segment.place,

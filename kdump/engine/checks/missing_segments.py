@@ -180,9 +180,9 @@ def _loss(
     partition: PartitionScan, one: SegmentScan, hole: OffsetSpan, lost: OffsetSpan, why: str
 ) -> Finding:
     count = lost.next_offset - lost.offset
-    words = f"{lost.words} in no segment. They are lost: {why}."
+    words = f"{lost.words} in no segment. They are lost, and retention did not delete them: {why}."
     if (left := _find_deleted(partition, hole)) is not None:
-        words += f" {left} still exists: copy it before a start removes it."
+        words += f" {left} still exists: copy it before a broker start removes it."
     if partition.settings.tiered:
         words += " Remote storage may have them."
     # Offsets of markers are of no record.
@@ -305,7 +305,7 @@ def _cleaner(partition: PartitionScan) -> _Cleaner | None:
     if whole and (settings.file_is_known or source != DEFAULT):
         return _Cleaner(why, excluded=True)
     if not whole:
-        why = "the topic's cleanup.policy is unknown without its data directory"
+        why = "no cluster metadata and no settings show the topic's cleanup.policy"
         return _Cleaner(why)
     return _Cleaner("the topic's cleanup.policy is unknown", provable=True)
 

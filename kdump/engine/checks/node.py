@@ -104,7 +104,7 @@ def _topic_ids(group: Sequence[Member]) -> Iterator[Finding]:
                     yield other_topic_id(
                         one,
                         most,
-                        f"A start may rename the directory, with {one.amount_text}, to "
+                        f"A broker start may rename the directory, with {one.amount_text}, to "
                         f"-stray: {why}",
                     )
 

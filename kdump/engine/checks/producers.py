@@ -203,8 +203,8 @@ def _sequence(
     elif judged == GAP:
         message = whose + (
             f"{ahead(event):,} sequence numbers are missing between its batches that end at offset "
-            f"{before.last_offset:,} and start at {batches.base_offset(row):,}, but no offset is "
-            "missing."
+            f"{before.last_offset:,} and start at {batches.base_offset(row):,}, although every "
+            "offset between them is there."
         )
         code = "sequence-gap"
     else:

@@ -117,7 +117,8 @@ def _assignment(
             _is_settled(state, of_current.placed_ms) or _is_stopped(group, one)
         ):
             message = (
-                f"A start renames the directory, with {one.amount_text}, to -stray: the cluster "
+                f"A broker start renames the directory, with {one.amount_text}, to -stray: the "
+                "cluster "
                 f"knows this topic as {current}. "
                 f"{state.topic_id_text(topic_id)}"
             )
@@ -129,7 +130,7 @@ def _assignment(
     ):
         message = (
             f"The cluster has no partition {one.partition} with the topic id in "
-            f"partition.metadata: a start renames the directory, with {one.amount_text}, to "
+            f"partition.metadata: a broker start renames the directory, with {one.amount_text}, to "
             "-stray. "
             f"{state.topic_id_text(topic_id)}"
         )

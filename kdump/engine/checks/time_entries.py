@@ -142,8 +142,8 @@ class TimeEntries(EntryReports):
             code = "time-index-offset"
             message = (
                 f"The entry for time {time_text(time)} names offset {offset:,}, but an earlier "
-                "batch already has that time or a later time, and a lookup that starts there "
-                "misses it."
+                "batch already has a record of that time or later, which lookups by this entry "
+                "miss."
             )
         else:
             code = "time-index-entry"

@@ -46,9 +46,9 @@ def _control(segment: SegmentScan, run: Run, row: int) -> Conditional | None:
         return None
     elif marker.kind not in control.TYPE_NAMES:
         code = "control-type-unknown"
-        message = f"A control record has type {marker.kind}, which no broker recognizes."
+        message = f"A control record has type {marker.kind}, which no broker knows."
         if replayed:
-            message += " It has a producer id: a broker that replays it fails to load the log."
+            message += " It has a producer id, so a broker that replays it fails to load the log."
     elif marker.ends_transaction and batches.records_count(row) != 1:
         code = "control-count"
         expected, actual = 1, batches.records_count(row)
@@ -61,10 +61,13 @@ def _control(segment: SegmentScan, run: Run, row: int) -> Conditional | None:
     return Conditional(reported, touches)
 
 
-_TRUNCATES = " Recovery truncates the segment after this batch; without recovery, the load fails."
+_TRUNCATES = (
+    " Log recovery keeps this batch and truncates everything after it; without recovery, the load "
+    "fails."
+)
 _STOPS_SINCE_41 = (
-    " A broker from 4.1 on fails to load the log. An earlier one truncates the segment after this "
-    "batch when it recovers it, and otherwise fails, too."
+    " Kafka 4.1 and later fail to load the log. Earlier versions fail, too, unless they recover "
+    "the segment: then they keep this batch, and truncate everything after it."
 )
 _PROBLEMS = {
     "record": "The first record of a control batch cannot be decoded.",

@@ -23,15 +23,15 @@ from kdump.tuples import NamedTuple
 
 _FULL = 0.95  # of a file system
 _KILLED = (
-    "The broker is not running and did not stop cleanly: a start recovers its logs, and "
+    "The broker is not running and did not stop cleanly: a broker start recovers its logs, and "
     "truncates a torn tail."
 )
 _NO_LOG = "indexes without their logs"
 _SHORT = "the log ends before its high watermark, so records are missing"
 _AHEAD_MS = 24 * 3600 * 1000  # a time so far ahead of the clock is not a skewed clock
 _RETIRED = {
-    Retirement.DELETE: "removed by a running broker within a minute, or by a start",
-    Retirement.STRAY: "renamed by a start, as the cluster has no such replicas here",
+    Retirement.DELETE: "removed by a running broker within a minute, or by a broker start",
+    Retirement.STRAY: "renamed by a broker start, as the cluster has no such replicas here",
     Retirement.FUTURE: "being moved here from another data directory",
 }
 
@@ -133,7 +133,7 @@ def _folders_between(one: DirectoryState) -> Iterator[Advice]:
     found = [os.path.basename(path) for path in foreign_folders(one.row.path, one.dating.last)]
     if found:
         named = _and_more(found[0], len(found))
-        text = f"{named} among the partitions: a start fails on such a directory."
+        text = f"{named} among the partitions: a broker start fails on such a directory."
         yield Advice(one.row.path, text, "predict")
 
 

@@ -85,7 +85,7 @@ _UNREAD = "Its contents: this user is not allowed to read them."
 _AS_BROKER = "Run kdump as the user that runs the broker, or as root."
 
 
-_MEETS_IT = "A start that gets the same error fails, or continues without this directory."
+_MEETS_IT = "A broker start that gets the same error fails, or continues without this directory."
 _COPY_FIRST = (
     "Copy what is still readable from the disk (ddrescue), and run kdump predict on the copy."
 )
@@ -127,8 +127,8 @@ def _device_error(path: str) -> str | None:
 
 _NAME_IT = "Give the broker's version with --broker-version."
 _WHICH = (
-    "the broker version. kdump assumes the newest release, which supports only KRaft, but these "
-    "directories are not those of a KRaft node."
+    "the broker version. These directories are not those of a KRaft node, but the newest release, "
+    "which kdump assumes, supports only KRaft."
 )
 
 
@@ -193,15 +193,15 @@ _STAGES: tuple[_Stage, ...] = (
 def _unknown_fact(node: NodeSettings) -> Fact:
     ids = "node.id, process.roles, the voters" if node.kraft else "broker.id"
     message = (
-        f"{ids} in the settings, whether all directories in log.dirs are here, and other "
-        "settings that can stop a start."
+        f"what the broker's settings say: {ids}, whether all directories in log.dirs are "
+        "here, and other settings that can stop a broker start."
     )
     return Fact(
         UNKNOWN,
         "settings",
         message,
         None,
-        "Add the broker's settings file: --server-properties.",
+        "Give the broker's settings file with --server-properties.",
     )
 
 

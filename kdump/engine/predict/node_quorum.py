@@ -122,9 +122,9 @@ def _missing_fact(node: NodeSettings, path: str) -> Fact:
         return Fact(STARTS, LOST, message, path, remedy)
     message = "There is no metadata log, and no snapshot."
     remedy = (
-        "If this is the only controller, restore __cluster_metadata-0 before any start: the "
-        "cluster would lose all topics. Otherwise the node fetches the metadata from the "
-        "controllers."
+        "If this is the only controller, restore __cluster_metadata-0 before any start, or the "
+        "cluster loses all topics. If there are other controllers, the node fetches the metadata "
+        "from them."
     )
     return Fact(STARTS, "metadata-missing", message, path, remedy)
 

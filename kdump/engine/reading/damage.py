@@ -195,10 +195,10 @@ def _words(code: str, gap: Gap) -> str:
     if code == "torn-tail":
         return f"The last {gap.size_bytes:,} bytes are an incomplete entry."
     if code == "batch-length":
-        return "The length is below that of the smallest message."
+        return "The length field is smaller than the smallest possible message."
     if code == "batch-cut-short":
         return "The length field reaches beyond the file, yet valid batches follow."
-    return "The entry is shorter than its own header."
+    return "The length field is too small: the batch would be shorter than its own header."
 
 
 def believable_count(header: RecordBatches, last_offset: int, behind: int) -> int:

@@ -62,7 +62,7 @@ def first_words(event: SequenceBreak) -> str:
         )
     return (
         f"its new epoch starts at number {number:,} instead of 0: {count}. Harmless if the broker "
-        "had forgotten the producer (producer.id.expiration.ms, a start without its "
+        "had forgotten the producer (producer.id.expiration.ms, a broker start without its "
         "snapshot)."
     )
 

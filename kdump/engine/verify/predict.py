@@ -239,7 +239,9 @@ def _with_partitions(facts: list[Fact], group: list[str], stopping: list[Recover
     for row in stopping:
         path = str(row.path)
         if not group or places.absolute(places.parent(path)) in inside:
-            remedy = "Repair that partition, or move it out of the data directory: see its finding."
+            remedy = (
+                "Move the partition out of the data directory, or see its finding for a repair."
+            )
             refused = Fact(REFUSES, "partition", str(row.reason), path, remedy)
             return [refused, *(fact for fact in facts if fact[:2] != (STARTS, "none"))]
     return facts

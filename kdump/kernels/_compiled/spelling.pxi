@@ -11,6 +11,7 @@ cdef extern from "_text.h" nogil:
     )
     ptrdiff_t kd_candidate(const uint8_t *data, ptrdiff_t at, ptrdiff_t stop, uint8_t newest)
     char *kd_copy_short(char *at, const char *text, size_t n)
+    char *kd_copy_row(char *at, const char *text, size_t n)
     char *kd_copy_text(char *at, const uint8_t **p, size_t n, int spelling)
     char *kd_copy_json(char *at, const uint8_t **p, const uint8_t *end, const uint8_t *limit)
 

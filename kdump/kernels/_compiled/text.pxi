@@ -183,6 +183,31 @@ cdef bytes open_form(object form, list said, Form *out):
     return texts
 
 
+cdef class OpenForm:
+    """A form that was taken, and what holds its texts."""
+
+    cdef object form
+    cdef bytes texts
+    cdef Form cells
+
+
+cdef OpenForm LAST_FORM = None  # pieces of a log are written in the same form one after the other
+
+
+cdef OpenForm take_form(object form, list said):
+    """Return a form for the kernel: the last one again, if it is the same object."""
+    global LAST_FORM
+    cdef OpenForm taken = LAST_FORM
+    if said is None and taken is not None and taken.form is form:
+        return taken
+    taken = OpenForm()
+    taken.form = form
+    taken.texts = open_form(form, said, &taken.cells)
+    if said is None:
+        LAST_FORM = taken
+    return taken
+
+
 cdef inline char *add_part(char *at, const Part *part) noexcept nogil:
     return kd_copy_short(at, part.text, part.size)
 
@@ -587,7 +612,7 @@ cdef inline char *add_bytes(
         return add_part(at, &each.without)
     at = add_part(at, &each.before)
     at = add_string(at, data + position, size, data + length)
-    return NULL if at is NULL else add_part(at, &each.after)
+    return at if at is NULL or not each.after.size else add_part(at, &each.after)
 
 
 cdef char *add_headers(
@@ -697,7 +722,7 @@ cdef char *add_record(
         and renew(&texts.sequence, sequence)
     ):
         begin_row(texts, offset, timestamp, sequence)
-    at = kd_copy_short(at, texts.row, texts.row_size)
+    at = kd_copy_row(at, texts.row, texts.row_size)
     piece = texts.behind
     while piece.member != M_END:
         if piece.member == M_KEY:
@@ -716,7 +741,8 @@ cdef char *add_record(
         if at is NULL:
             return NULL
         piece += 1
-        at = kd_copy_short(at, piece.text, piece.size)
+        if piece.size:
+            at = kd_copy_short(at, piece.text, piece.size)
     return at
 
 
@@ -818,11 +844,11 @@ cdef int put_entry(
     return put_short(out, texts.text, texts.pieces[0].size)
 
 
-cdef bytes open_texts(Form *form, Rendered *out):
+cdef bytes open_texts(const Form *form, Rendered *out):
     """Make room for all that a batch may say, whichever cells it is asked for, and return it."""
     cdef Py_ssize_t records = max(form.record.most_text, form.message.most_text)
     cdef Py_ssize_t batches = max(form.batch.most_text, form.message_batch.most_text)
-    cdef Py_ssize_t most = max(records, batches) + KD_TEXT_SLACK
+    cdef Py_ssize_t most = max(records, batches) + 2 * KD_TEXT_SLACK
     cdef bytes text = PyBytes_FromStringAndSize(NULL, 2 * most)
     out.batch = -1
     out.behind = NULL
@@ -855,10 +881,10 @@ def format_records(
     cdef Held of_rows = hold_rows(rows, record_columns.count, &numbers)
     cdef Held of_heads = hold_rows(headed, batch_columns.count, &heads)
     cdef Rendered texts, head_texts
-    cdef Form cells
-    cdef bytes form_room = open_form(form, said, &cells)
-    cdef bytes room_of_records = open_texts(&cells, &texts)
-    cdef bytes room_of_heads = open_texts(&cells, &head_texts)
+    cdef OpenForm taken = take_form(form, said)
+    cdef const Form *cells = &taken.cells
+    cdef bytes room_of_records = open_texts(cells, &texts)
+    cdef bytes room_of_heads = open_texts(cells, &head_texts)
     cdef Out out
     cdef Py_ssize_t i, row
     cdef Py_ssize_t at = 0
@@ -871,15 +897,15 @@ def format_records(
             if not has_heads:
                 put_records(
                     &out, held.p, held.size, &batch_columns, &record_columns, &numbers, &at, -1,
-                    &cells, &texts,
+                    cells, &texts,
                 )
             else:
                 for i in range(heads.count):
                     row = row_number(&heads, i)
-                    put_entry(&out, &batch_columns, row, &cells, &head_texts)
+                    put_entry(&out, &batch_columns, row, cells, &head_texts)
                     put_records(
                         &out, held.p, held.size, &batch_columns, &record_columns, &numbers, &at,
-                        row, &cells, &texts,
+                        row, cells, &texts,
                     )
         hand_over(&out)
     finally:
