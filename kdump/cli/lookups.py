@@ -45,8 +45,8 @@ lookup_options = together(
     _ANSWER(
         "--message-format",
         type=VERSION,
-        help="The topic's message.format.version, as it was in ZooKeeper. It decides "
-        "which timestamps records have: below 0.10, none.",
+        help="The topic's message.format.version, as it was in ZooKeeper. Below 0.10, "
+        "brokers reject lookups by time; lookups by offset do not depend on it.",
     ),
     tier_option(_ANSWER),
     tier_key_option(_ANSWER),

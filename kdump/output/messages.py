@@ -32,30 +32,30 @@ def way_past(finding: Finding) -> str:
     if following is None or finding.served_by is None:
         return ""
     version, _, how = finding.served_by.partition(" ")
-    broker = f"A {version} broker"
+    broker, unless = f"a {version} broker", ""
     if how == "running":
-        broker = f"The running broker (if it is a {version})"
+        broker = f"the running broker (if it is a {version})"
     elif how == "starting":
-        broker = f"Unless the next start truncates the log here, a {version} broker"
+        unless = ", unless the next start truncates the log here"
     older = ""
     if finding.oldest is not None:
-        again = finding.oldest["served_from"]
-        where = "nothing after the damage" if again is None else f"offset {again} next"
-        older = f" A {finding.oldest['broker_version']} broker can serve {where}."
+        oldest, again = finding.oldest["broker_version"], finding.oldest["served_from"]
+        older = f" For a {oldest} broker, it is {again}."
+        if again is None:
+            older = f" A {oldest} broker can serve nothing after the damage."
+    next_one = f"that {broker} can serve is {served}{unless}: reset stuck groups to it."
     if served == following:
-        return f"{broker} can serve offset {served} next: reset stuck groups to it.{older}"
+        return f"The next offset {next_one}{older}"
     disk = f"The next offset on disk is {following:,}."
     disk = "" if disk in finding.message else f"{disk} "
     records = count_text(skipped or 0, "sound record")
     if served is None:
         return (
-            f"{disk}{broker} can serve nothing after the damage: only kdump dump reads the "
-            f"{records} from {following:,} on.{older}"
+            f"{disk}After the damage, {broker} can serve nothing{unless}; only kdump dump reads "
+            f"the {records} from {following:,} on.{older}"
         )
     between = f" Only kdump dump reads the {records} before it." if skipped else ""
-    return (
-        f"{disk}{broker} can serve offset {served} next: reset stuck groups to it.{between}{older}"
-    )
+    return f"{disk}The next one {next_one}{older}{between}"
 
 
 SLOW_KERNEL = (

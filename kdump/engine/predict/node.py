@@ -193,8 +193,8 @@ _STAGES: tuple[_Stage, ...] = (
 def _unknown_fact(node: NodeSettings) -> Fact:
     ids = "node.id, process.roles, the voters" if node.kraft else "broker.id"
     message = (
-        f"what the broker's settings say: {ids}, whether all directories in log.dirs are "
-        "here, and other settings that can stop a broker start."
+        f"the broker's settings: {ids}, whether all directories in log.dirs are here, and others "
+        "that can stop a start."
     )
     return Fact(
         UNKNOWN,
