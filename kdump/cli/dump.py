@@ -63,8 +63,9 @@ _FILTERS = under("Filters")
     "schema_files",
     metavar="TOPIC=FILE",
     multiple=True,
-    help="Decode TOPIC's values with this .avsc or .proto file (repeatable). Or "
-    "give the name of a schema registry's topic, or a directory that contains that topic.",
+    help="Decode TOPIC's values with this .avsc or .proto file (repeatable). In place of "
+    "TOPIC=FILE: the name of a schema registry's topic (_schemas), or a directory that contains "
+    "it.",
 )
 @_ROWS_AND_VALUES(
     "--schemas-at", "schemas_at_ms", type=TIME, help="Use the schemas registered at this time."
@@ -149,8 +150,8 @@ def dump(
 
     TIME is epoch milliseconds, epoch seconds after an @, ISO 8601 (UTC by default), now, or a time
     before now (now-30m, '30 minutes ago'). --format parquet --output DIR/ (with the slash) writes a
-    directory of Parquet files, one or more per partition; -j N and --engine spark write them in
-    parallel. --format kafka writes what Kafka's own kafka-dump-log prints.
+    directory of Parquet files, one or more for each partition and row kind; -j N and --engine spark
+    write them in parallel. --format kafka writes what Kafka's own kafka-dump-log prints.
 
     \b
     Examples:

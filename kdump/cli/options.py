@@ -256,14 +256,14 @@ def tier_key_option(under_heading: Callable[..., Decorator]) -> Decorator:
     )
 
 
-def scratch_option(under_heading: Callable[..., Decorator]) -> Decorator:
+def scratch_option(under_heading: Callable[..., Decorator], *, on_spark: bool = True) -> Decorator:
     """Make the option that says where to sort."""
+    shared = "; on Spark, one that all executors share" if on_spark else ""
     return under_heading(
         "--scratch",
         type=FILE_PATH,
         metavar="DIR",
-        help="Directory for temporary sort files; on Spark, one that all executors share. "
-        "Default: $TMPDIR.",
+        help=f"Directory for temporary sort files{shared}. Default: $TMPDIR.",
     )
 
 
@@ -386,9 +386,9 @@ def output_options(forms: tuple[str, ...], *, has_bytes: bool, is_wide: bool) ->
             "-o",
             "--output",
             type=FILE_PATH,
-            help="Write the results to FILE, which appears only when complete. With DIR/ (a slash "
-            "at the end): into this directory, one or more files per row kind. Required for "
-            "parquet and arrow.",
+            help="Write the results to FILE, which appears only when complete. parquet and arrow "
+            "need this option. With DIR/ (a slash at the end): into this directory, one or more "
+            "files per row kind.",
         ),
         _OUTPUT(
             "--rows", metavar="KIND", help="Write only rows of this kind (kdump schema lists them)."

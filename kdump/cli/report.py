@@ -89,7 +89,7 @@ class CaseReport(Report):
     help="Time for which retention is evaluated, and date of the page. Default: now.",
 )
 @version_option(_CONTENTS, "Version of the broker whose next start is predicted.")
-@scratch_option(_CONTENTS)
+@scratch_option(_CONTENTS, on_spark=False)
 @shared_options(REPORT_FORMATS, on_spark=False, is_wide=False)
 def report(
     paths: tuple[str, ...],

@@ -60,7 +60,8 @@ TAKEN = together(
         metavar="FILE",
         type=FILE_PATH,
         help="File that renames topics, one OLD,NEW per line; a line such as "
-        "carved-1,orders-0 names the partition of a group that kdump carve could not name.",
+        "carved-1,orders-0 puts the batches that kdump carve called carved-1 into partition "
+        "orders-0.",
     ),
 )
 #: For whom something is built, by `salvage` and `carve`.

@@ -47,7 +47,7 @@ def _is_path(word: str) -> bool:
     default="1GiB",
     help="Memory limit of DuckDB; larger queries use files in --scratch.",
 )
-@scratch_option(_QUERY)
+@scratch_option(_QUERY, on_spark=False)
 @shared_options(on_spark=False, decompresses=False, has_bytes=True, metavar="[QUERY] [PATHS]...")
 def sql(paths: tuple[str, ...], *, query: str | None, **asked: Any) -> int:
     """Run a SELECT statement (DuckDB SQL) on records, batches, groups, and all other rows.

@@ -148,7 +148,7 @@ CATALOGUE: dict[str, Code] = {
     "offset-past-next": _damage(
         "The offsets of a batch overlap those of the next segment.",
         "Compare with a replica, and recover the partition from one that is in order.",
-        "Two segments contain the same offsets: consumers may see records twice or not at all.",
+        "Consumers may miss records, or receive records twice.",
         misplaced=MisplacedScope.UNTIL_NEXT,
         offsets_lie=True,
     ),
@@ -587,7 +587,8 @@ CATALOGUE: dict[str, Code] = {
         "No broker reads it.",
     ),
     "snapshot-missing": _note(
-        "Producers wrote to older segments, but there is no producer snapshot.",
+        "Segments before the newest have records of idempotent producers, but there is no producer "
+        "snapshot.",
         "After a clean shutdown, remove .kafka_cleanshutdown before the start, so that the broker "
         "reads the producers from the log.",
         "After a clean shutdown, the broker starts without knowledge of any producer or open "
@@ -660,7 +661,7 @@ CATALOGUE: dict[str, Code] = {
     "file-name": _note(
         "The name of a segment's file does not have twenty digits.",
         "Rename it to the expected name, or remove it.",
-        "A broker ignores the file. If it is an index, a broker start builds a new one.",
+        "A broker ignores the file, and continues as if it did not exist.",
     ),
     "file-stops-start": _rebuild(
         "A file has the extension of a segment file, but its name does not begin with a number.",
@@ -801,7 +802,7 @@ CATALOGUE: dict[str, Code] = {
     ),
     "metadata-snapshot-missing": _damage(
         "The cluster metadata log starts above 0, and no snapshot covers what is before its start.",
-        "Restore the snapshot, or let the node fetch one from the quorum.",
+        "Restore the snapshot: copy it from another controller, or from a backup.",
         "The node does not start: the metadata before the log start is missing.",
     ),
     "metadata-snapshot-incomplete": _damage(

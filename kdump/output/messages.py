@@ -36,16 +36,16 @@ def way_past(finding: Finding) -> str:
     if how == "running":
         broker = f"the running broker (if it is a {version})"
     elif how == "starting":
-        unless = ", unless the next start truncates the log here"
+        unless = " (if the next start does not truncate the log here)"
     older = ""
     if finding.oldest is not None:
         oldest, again = finding.oldest["broker_version"], finding.oldest["served_from"]
-        older = f" For a {oldest} broker, it is {again}."
+        older = f" For a {oldest} broker, that is offset {again}."
         if again is None:
             older = f" A {oldest} broker can serve nothing after the damage."
-    next_one = f"that {broker} can serve is {served}{unless}: reset stuck groups to it."
+    reset = f"Reset stuck groups to offset {served}, the next one that {broker} can serve{unless}."
     if served == following:
-        return f"The next offset {next_one}{older}"
+        return f"{reset}{older}"
     disk = f"The next offset on disk is {following:,}."
     disk = "" if disk in finding.message else f"{disk} "
     records = count_text(skipped or 0, "sound record")
@@ -54,8 +54,8 @@ def way_past(finding: Finding) -> str:
             f"{disk}After the damage, {broker} can serve nothing{unless}; only kdump dump reads "
             f"the {records} from {following:,} on.{older}"
         )
-    between = f" Only kdump dump reads the {records} before it." if skipped else ""
-    return f"{disk}The next one {next_one}{older}{between}"
+    between = f" Only kdump dump reads the {records} before that offset." if skipped else ""
+    return f"{disk}{reset}{older}{between}"
 
 
 SLOW_KERNEL = (

@@ -32,14 +32,18 @@ def recovery_lines(
     *,
     every: bool = False,
     is_refused: bool = False,
+    is_assumed: bool = False,
 ) -> Iterator[str]:
     """Write a heading and the rows, the worst outcome first; many that lose nothing are counted
-    unless `every` one is to be listed. `is_refused`: the node does not start as it is.
+    unless `every` one is to be listed. `is_refused`: the node does not start as it is;
+    `is_assumed`: nothing shows its release.
     """
     yield ""
     releases = dict.fromkeys(row.broker_version for row in rows if row.broker_version)
     of = f" of Kafka {' or '.join(releases)}" if releases else ""
     after = " once the cause above is removed" if is_refused else ""
+    if is_assumed and releases:
+        of = f"{of}, if that is the version,"
     yield f"What the next start{of} would do{after}:"
     shown = sorted(filter(_is_shown, rows), key=rank)
     if any(row.topic is not None and row.outcome in REFUSALS for row in shown):
@@ -150,7 +154,7 @@ def _why_and_cost(row: Recovery) -> str:
     read, rebuilt = row.segments_read, row.indexes_rebuilt
     if read:
         size = row.bytes_read
-        more = "" if size is None else f", {size_text(size)}"
+        more = "" if size is None else f", {size_text(size)} in all"
         parts.append(f"re-reads {count_text(len(read), 'segment')}{more}")
     if rebuilt and rebuilt != read:
         parts.append(f"rebuilds indexes of {count_text(len(rebuilt), 'segment')}")

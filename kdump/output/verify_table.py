@@ -141,6 +141,7 @@ class VerifyTable(TextReport):
                 self._width,
                 every=every,
                 is_refused=not causes <= {"partition", "lock"},
+                is_assumed=self._is_assumed,
             )
             self._lines(lines)
             if forecast:
@@ -289,10 +290,10 @@ class VerifyTable(TextReport):
             parts.insert(0, _checked_part(row))
         elif not (findings["damage"] or findings["rebuild"]):
             parts.insert(0, "no damage, nothing to rebuild")
-        if strays := sum(row.outcome == "stray" for row in self._recoveries):
+        strays = sum(row.outcome == "stray" for row in self._recoveries)
+        if strays and not self._is_assumed:
             parts.append(f"{count_text(strays, 'partition')} would become -stray")
         text = " · ".join(parts)
-        hint = " (--notes lists them)" if self._notes else ""
         read = [
             count_text(row.paths, "partition"),
             *([count_text(row.segments, "segment")] if row.segments or not tails else []),
@@ -300,7 +301,7 @@ class VerifyTable(TextReport):
             count_text(row.batches, "batch"),
             size_text(row.bytes),
         ]
-        self._write_wrapped(f"{text[0].upper()}{text[1:]}{hint}.")
+        self._write_wrapped(f"{text[0].upper()}{text[1:]}.")
         # Where the line breaks does not depend on how long it took.
         *lines, last = wrap(f"Checked {', '.join(read)}", self._width - _DURATION)
         self._lines([*lines, f"{last} in {seconds_text(row.seconds)}."])
@@ -311,7 +312,14 @@ class VerifyTable(TextReport):
         """Count findings, and say how many of them only the node's verdict names."""
         severity = Severity(word)
         named = len(self._held[severity]) - len(self._select_shown(severity))
-        return count_text(count, word) + (f" ({named:,} only at the top)" if named else "")
+        hint = " (--notes lists them)" if self._notes and severity is Severity.NOTE else ""
+        hint = f" ({named:,} only at the top)" if named else hint
+        return count_text(count, word) + hint
+
+    @property
+    def _is_assumed(self) -> bool:
+        """Whether nothing shows the release that the node is started with."""
+        return any(row.outcome == "unknown" and row.cause == "version" for row in self._nodes)
 
     def _level(self, severity: Severity) -> str:
         return self._word(f"{severity.value.upper():9}", severity.value)

@@ -148,8 +148,8 @@ def _foreign(member: Member, known: Member, state: ClusterState) -> str:
         return ""
     if owners:
         return (
-            f"It names node {own}, but by the metadata log in {known.path}, the directory.id in "
-            f"this file is that of node {owners[0]}."
+            f"It names node {own}, but its directory.id belongs to node {owners[0]}, according to "
+            f"the metadata log in {known.path}."
         )
     holders = set.intersection(*map(set, placed))
     if int(own) in state.brokers or any(int(own) in replicas for replicas in placed):

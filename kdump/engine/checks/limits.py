@@ -113,8 +113,8 @@ class Limits(Check):
                     "record-time-limit",
                     expected=limit_ms,
                     actual=tally.worst,
-                    message=f"{tally.count:,} batches have record times more than {limit_ms:,} ms "
-                    f"{words}; the largest difference is {tally.worst:,} ms.",
+                    message=f"{tally.count:,} batches have record times up to {tally.worst:,} ms "
+                    f"{words}; the topic's limit is {limit_ms:,} ms.",
                 )
 
 

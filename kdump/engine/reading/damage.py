@@ -347,8 +347,8 @@ def _magic_finding(batch: BatchAt, first: int) -> Finding:
         offset=first,
         expected=read,
         actual=magic,
-        message=f"No format has the magic byte {magic}: {records} cannot be read, {span}. With "
-        f"magic {read}, the checksum would be right, so the records are intact.",
+        message=f"No format has the magic byte {magic}, so consumers cannot read {records}, "
+        f"{span}. Only that byte is wrong: with magic {read}, the checksum is right.",
         lost_at_least=count,
         lost_at_most=count,
     )
@@ -384,7 +384,14 @@ def describe_undecoded(reason: int, detail: str, decoded: int) -> tuple[str, str
     word = reasons.NAMES.get(reason, str(reason))
     code = UNDECODED.get(word, "records-undecodable")
     if code == "records-undecodable":
-        return code, word, f"Decoding stops after {records_text(decoded)}: {detail or word}."
+        if detail:
+            return code, word, f"Decoding stops after {records_text(decoded)}: {detail}."
+        part = (
+            f"Only {records_text(decoded)} can be decoded: the next"
+            if decoded
+            else ("No record can be decoded: the first")
+        )
+        return code, word, f"{part} is malformed ({word})."
     return code, word, detail or None
 
 
