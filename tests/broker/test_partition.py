@@ -201,7 +201,7 @@ def test_steps_of_a_recovery(partition: Partition) -> None:
     unclean(partition)
     view = partition.view()
     assert view.fetch(3) is not None
-    text = "a start recovers this segment and rebuilds its indexes"
+    text = "a broker start recovers this segment and rebuilds its indexes"
     path = str(partition.path / f"{0:020}.log")
     first = view.steps[0]
     assert (first.step, first.file, first.text, first.details) == (
@@ -210,12 +210,14 @@ def test_steps_of_a_recovery(partition: Partition) -> None:
     partition.segment(0, at(0) + at(2)[:-1])
     view = partition.view()
     assert view.fetch(1) is not None
-    text = f"a start truncates segment 0 to {SIZE:,} bytes and deletes the 1 segments after it"
+    text = (
+        f"a broker start truncates segment 0 to {SIZE:,} bytes and deletes the 1 segments after it"
+    )
     assert view.steps[0].text == text
     (partition.path / f"{10:020}.log").unlink()
     view = partition.view()
     assert view.fetch(1) is not None
-    assert view.steps[0].text == f"a start truncates segment 0 to {SIZE:,} bytes"
+    assert view.steps[0].text == f"a broker start truncates segment 0 to {SIZE:,} bytes"
     assert view.log_end == 2
 
 

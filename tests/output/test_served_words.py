@@ -21,27 +21,30 @@ def told(served_from: int | None, skipped: int, served_by: str | None = "4.1 sta
         (
             told(16, 0),
             (
-                "If the next start does not truncate the log here, a 4.1 broker serves consumers "
-                "again from offset 16: seek there."
+                "Reset stuck groups to offset 16, the next one that a 4.1 broker can serve (if the "
+                "next start does not truncate the log here)."
             ),
         ),
         (
             told(21, 1, "2.8.2 running"),
             (
-                "The next offset on disk is 16. The running broker (if it is "
-                "a 2.8.2) serves consumers again from offset 21: seek there; only kdump dump "
-                "reads the 1 sound record in between."
+                "The next offset on disk is 16. Reset stuck groups to offset 21, the next one that "
+                "the running broker (if it is a 2.8.2) can serve. Only kdump dump reads the 1 "
+                "sound record before that offset."
             ),
         ),
         (
             told(None, 24),
             (
-                "The next offset on disk is 16. After a start, a 4.1 broker serves "
-                "consumers nothing after this position: only kdump dump reads the 24 sound "
-                "records after it."
+                "The next offset on disk is 16. After the damage, a 4.1 broker can serve nothing "
+                "(if the next start does not truncate the log here); only kdump dump reads the 24 "
+                "sound records from 16 on."
             ),
         ),
-        (told(16, 0, "0.7"), "A 0.7 broker serves consumers again from offset 16: seek there."),
+        (
+            told(16, 0, "0.7"),
+            "Reset stuck groups to offset 16, the next one that a 0.7 broker can serve.",
+        ),
     ],
 )
 def test_served_records_have_their_wording(one: Finding, words: str) -> None:

@@ -111,7 +111,8 @@ def test_long_text_of_the_worst() -> None:
         f"Next: {CATALOGUE['crc-mismatch'].remedy}"
     )
     assert other == (
-        "REBUILD offset-index-missing in orders-7: A start rebuilds it, which reads the whole "
+        "REBUILD offset-index-missing in orders-7: A broker start rebuilds it, which reads the "
+        "whole "
         "segment. File: /data/orders-7 Next: kdump reindex --only index,timeindex "
         "/data/orders-7"
     )

@@ -101,9 +101,9 @@ def test_finding_has_place_message_consequences_and_command() -> None:
     )
     told = " ".join(text.split())
     assert (
-        "The next offset on disk is 48,301,338. The running broker (if it is a "
-        "4.1) serves consumers again from offset 48301394: seek there; only kdump dump reads the "
-        "56 sound records in between."
+        "The next offset on disk is 48,301,338. Reset stuck groups to offset 48301394, the next "
+        "one that the running broker (if it is a 4.1) can serve. Only kdump dump reads the 56 "
+        "sound records before that offset."
     ) in told
     commands = [line.strip() for line in lines if "→" in line]
     assert commands[0].startswith("→ kdump dump --hex --from-offset 48301220 --limit 1 /var")
@@ -173,7 +173,7 @@ def test_findings_above_the_limit_are_counted() -> None:
 
 def test_notes_are_condensed_by_default() -> None:
     notes = [found("file-vanished", number % 3) for number in range(10)]
-    assert drawn(*notes, quiet=True)[0].startswith("NOTE     10 × file-vanished in 3 places: ")
+    assert drawn(*notes, quiet=True)[0].startswith("NOTE     file-vanished (10 in 3 partitions): ")
     every = drawn(*notes, quiet=True, all_notes=True)
     assert sum(line.startswith("NOTE") for line in every) == 10
 

@@ -128,7 +128,7 @@ _NODES = "damaged/4.4.0-three-nodes"
             "verify damaged/one-bit",
             "finding",
             "served_from",
-            "If the broker is a 0.10.0, it serves consumers again from offset",
+            "For a 0.10.0 broker, that is offset",
         ),
         ("dump damaged/one-bit", "finding", "served_from", '"served_from":897'),
         (

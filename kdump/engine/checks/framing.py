@@ -216,8 +216,8 @@ class _Order:
             if behind is not None and fits < behind <= end:
                 fits = max(behind - (entry.last - entry.first + 1), fits)
         if segment.next_base is not None:
-            verbs = "are not below", "is not below"
-            where = f"the next segment's first offset, {segment.next_base:,}"
+            verbs = "do not end before", "is not before"
+            where = f"{segment.next_base:,}, where the next segment starts"
         else:
             verbs = "are", "is"
             where = f"above {end - 1:,}, the highest that the segment can hold"

@@ -180,7 +180,7 @@ def _loss(
     partition: PartitionScan, one: SegmentScan, hole: OffsetSpan, lost: OffsetSpan, why: str
 ) -> Finding:
     count = lost.next_offset - lost.offset
-    words = f"{lost.words} in no segment. They are lost, and retention did not delete them: {why}."
+    words = f"{lost.words} in no segment. They are lost: {why}."
     if (left := _find_deleted(partition, hole)) is not None:
         words += f" {left} still exists: copy it before a broker start removes it."
     if partition.settings.tiered:
@@ -315,7 +315,7 @@ def _proof(partition: PartitionScan, start: int, end: int) -> str | None:
     log = partition.log
     for segment in log.segments:
         if segment.log is None and start <= segment.base_offset < end:
-            return f"the indexes of segment {segment.base_offset} still exist"
+            return f"segment {segment.base_offset} still has indexes, but no log"
     for offset, path in log.snapshots():
         if start < offset < end:
             return f"a producer snapshot was taken at {offset:,}"

@@ -226,7 +226,9 @@ def test_batch_out_of_order_is_reported_with_the_expected_offset(
             f"are not above {fits - 1:,}, the last offset of the batch before it.",
             f"are above {behind}, the first offset of the next batch.",
         ],
-        "past-next": [f"reach into the next segment, which starts at 30. Offset {fits} would fit."],
+        "past-next": [
+            f"do not end before 30, where the next segment starts. Offset {fits} would fit."
+        ],
         "past-range": [
             "are above 2,147,483,647, the highest that the segment can hold. Offset 6 would fit."
         ],

@@ -52,7 +52,7 @@ def test_changed_setting_is_reported(tmp_path: Path) -> None:
         "compression-type-differs", "note", 0, 0,
     )  # fmt: skip
     assert one.message == (
-        "3 batches have none though compression.type=gzip (topic); all before offset 9, so the "
+        "3 batches have none, although compression.type=gzip (topic); all before offset 9, so the "
         "setting was probably changed there."
     )
 
@@ -62,7 +62,8 @@ def test_batches_unexplained_by_a_setting_change(tmp_path: Path) -> None:
     (one,) = run_check(tmp_path, plain, log(0, 0, GZIP, 0), log(9, 2, 0, GZIP))
     assert one.offset == 5
     assert one.message == (
-        "3 batches have gzip or snappy though compression.type=uncompressed (server-properties); "
+        "3 batches have gzip or snappy, although compression.type=uncompressed "
+        "(server-properties); "
         "they may have been written with a different setting."
     )
 

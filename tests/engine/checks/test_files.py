@@ -113,8 +113,8 @@ def test_leftovers_have_one_note(data: DataDirectory, suffix: str) -> None:
 @pytest.mark.parametrize(
     ("count", "message"),
     [
-        (1, "0.log.deleted is left over. A start removes it; "),
-        (2, "0.log.deleted and 1 more are left over. A start removes them; "),
+        (1, "0.log.deleted is left over. A broker start removes it; "),
+        (2, "0.log.deleted and 1 more are left over. A broker start removes them; "),
     ],
 )
 def test_leftovers_are_counted(data: DataDirectory, count: int, message: str) -> None:
@@ -171,10 +171,12 @@ def test_swap_without_its_original_is_not_a_hole(data: DataDirectory) -> None:
 
 
 KEPT = (
-    "A start turns the .swap files of segment {} into a segment; no other segment has its offsets."
+    "A broker start turns the .swap files of segment {} into a segment; no other segment has its "
+    "offsets."
 )
 LOST = (
-    "The .swap files of segment {} are next to files of an unfinished cleaning: a start deletes "
+    "The .swap files of segment {} are next to files of an unfinished cleaning: a broker start "
+    "deletes "
     "those of segment {}."
 )
 
@@ -213,7 +215,9 @@ def test_five_of_many_replaced_segments_are_named(tmp_path: Path, count: int, sh
     data.stop()
     (directory / f"{0:020}.log.swap").write_bytes(batches(0, count))
     told = {found.code: found for found in findings(data.path)}["swap-left"]
-    assert told.message == f"A start replaces segment {shown} by the .swap files of segment 0."
+    assert (
+        told.message == f"A broker start replaces segment {shown} by the .swap files of segment 0."
+    )
 
 
 def test_swap_names_the_segments_it_replaces(data: DataDirectory) -> None:
@@ -229,7 +233,7 @@ def test_swap_next_to_a_cleaned_file_is_deleted_at_start(data: DataDirectory) ->
     (data.path / "users-3" / f"{10:020}.log.cleaned").write_bytes(b"")
     told = {found.code: found for found in findings(data.path)}
     assert set(told) == {"leftover", "swap-left"}
-    assert "a start deletes those of segment 20" in told["swap-left"].message
+    assert "a broker start deletes those of segment 20" in told["swap-left"].message
 
 
 def test_old_swap_endangers_the_segment_before(tmp_path: Path) -> None:
@@ -324,7 +328,7 @@ def test_index_proves_a_hole_only_from_inside(data: DataDirectory, base: int, pr
     assert ("index-without-log" in found) is (not proves and base != 20)
     if proves:
         message = found["segment-missing"].message
-        assert message.endswith(f"They are lost: the indexes of segment {base} still exist.")
+        assert message.endswith(f"They are lost: segment {base} still has indexes, but no log.")
 
 
 @pytest.mark.parametrize(

@@ -162,7 +162,7 @@ def test_impossible_offsets_are_reported(
     assert f"has {offsets_text(actual, last)}, but" in found.message
     below = "or the segment's base offset as the log end" in found.message
     assert below == (last < before)
-    assert f"A start uses {last + 1:,} " in found.message
+    assert f"A broker start uses {last + 1:,} " in found.message
 
 
 def test_sealed_segment_does_not_end_the_log(tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ def test_removed_topic_is_reported(cluster: Cluster) -> None:
     cluster.write(*made, remove_topic(8))
     told = find_one(cluster.data.path)
     assert told.code == "topic-unknown"
-    assert "a start renames the directory, with 20 records, to -stray. " in told.message
+    assert "a broker start renames the directory, with 20 records, to -stray. " in told.message
     assert f"{identifier(8)} is the id of topic gone, which was deleted at 2023" in told.message
     cluster.write(*made, remove_topic(8), now=LONG_AGO + 1000)
     assert findings(cluster.data.path) == []  # the broker may not have come to it yet
@@ -89,7 +89,8 @@ def test_topic_with_another_id_is_reported(cluster: Cluster) -> None:
     assert (told.expected, told.actual) == (identifier(88), identifier(8))
     assert (told.lost_at_least, told.lost_at_most) == (20, 20)
     assert told.message == (
-        "A start renames the directory, with 20 records, to -stray: the cluster knows this topic "
+        "A broker start renames the directory, with 20 records, to -stray: the cluster knows this "
+        "topic "
         f"as {identifier(88)}. "
         f"No topic in the metadata log has the id in partition.metadata, {identifier(8)}."
     )
@@ -124,7 +125,7 @@ def test_start_replaces_another_topic_of_that_name(cluster: Cluster) -> None:
 
 
 def test_other_topic_id_after_a_clean_stop_is_reported(cluster: Cluster) -> None:
-    """A start renames the directory, however short a time the log knew the topic."""
+    """A broker start renames the directory, however short a time the log knew the topic."""
     path = cluster.data.partition("users", 0, topic_id=8)
     registered = topic("users", 88), partition(0, 88, (NODE,), (cluster.directory,))
     cluster.write(*registered, now=LONG_AGO + 1000)
@@ -225,7 +226,7 @@ def test_damaged_snapshot_has_no_advice_for_consumers(cluster: Cluster) -> None:
     result = run("verify", "--format", "table", cluster.data.path)
     assert result.exit_code == 3
     assert "seek" not in result.stdout
-    assert "remove this one before a start" in " ".join(result.stdout.split())
+    assert "remove this one before a broker start" in " ".join(result.stdout.split())
 
 
 def test_metadata_log_may_start_after_its_snapshots(cluster: Cluster) -> None:

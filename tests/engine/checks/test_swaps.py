@@ -81,15 +81,19 @@ def test_segments_replaced_by_several_swap_files(directory: Path) -> None:
     write(directory, 0, SWAP, b"".join(batches(0, 21)))
     write(directory, 21, SWAP, batch(21))
     (one,), covered = run_check(directory)
-    assert one.message == "A start replaces segment 0 by the .swap files of segment 0, 21."
+    assert one.message == "A broker start replaces segment 0 by the .swap files of segment 0, 21."
     assert covered == [OffsetSpan(0, 21), OffsetSpan(21, 24)]
     write(directory, 21, SWAP, b"".join(batches(21, 63)))
     (one,), _ = run_check(directory)
-    assert one.message == "A start replaces segment 0, 60 by the .swap files of segment 0, 21."
+    assert (
+        one.message == "A broker start replaces segment 0, 60 by the .swap files of segment 0, 21."
+    )
 
 
 def test_start_completes_an_empty_swap_file(directory: Path) -> None:
     write(directory, 30, SWAP, b"")
     (one,), covered = run_check(directory)
-    assert one.message.startswith("A start turns the .swap files of segment 30 into a segment;")
+    assert one.message.startswith(
+        "A broker start turns the .swap files of segment 30 into a segment;"
+    )
     assert covered == [OffsetSpan(30, 30)]

@@ -76,7 +76,7 @@ def test_undecodable_control_batch_is_reported(tmp_path: Path) -> None:
     batch = control([builders.control_record(ABORT, VALUE, offset_delta=0)[:-1]])
     (found,) = check_batches(tmp_path, [batch])
     assert (found.code, found.actual) == ("control-record", "record")
-    assert "truncates the segment" in found.message
+    assert "truncates everything after it" in found.message
 
 
 def test_second_record_in_a_marker_batch_is_reported(tmp_path: Path) -> None:
@@ -319,9 +319,8 @@ def test_replay_of_an_unknown_type(tmp_path: Path, producer: int) -> None:
         tmp_path, [control([builders.control_record(9, VALUE)], producer_id=producer)]
     )
     assert found.message == (
-        "A control record has type 9, which no broker recognizes. It has a producer id: a broker "
-        "that "
-        "replays it fails to load the log."
+        "A control record has type 9, which no broker knows. It has a producer id, so a broker "
+        "that replays it fails to load the log."
     )
 
 

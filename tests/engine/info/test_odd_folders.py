@@ -151,7 +151,7 @@ class Odd(NamedTuple):
 
 VERIFY, PREDICT, INFO = "kdump verify {0}", "kdump predict {0}", "kdump info LOG_DIR"
 NOTHING = "no Kafka files"
-_AMONG = "among the partitions: a start fails"
+_AMONG = "among the partitions: a broker start fails"
 TABLE = [
     Odd("empty", lambda path: path.mkdir(), NOTHING),
     Odd("absent", nothing, "No such file"),
@@ -226,7 +226,7 @@ TABLE = [
     Odd("one in the other", node(lambda path: shutil.copytree(D1, path / "backup")),
         f"backup {_AMONG}", PREDICT),
     Odd("delete", node(retire), "1 -delete directory: removed by a running", "kdump salvage {0}"),
-    Odd("stray", node(retire), "1 -stray directory: renamed by a start", VERIFY),
+    Odd("stray", node(retire), "1 -stray directory: renamed by a broker start", VERIFY),
     Odd("future", node(retire), "1 -future directory: being moved", VERIFY),
     Odd("swap", node(lambda path: (path / f"orders.zstd-0/{LOG.name}.swap").touch()),
         "1 .swap file left over", VERIFY),
