@@ -328,10 +328,7 @@ class Results:
         if self._names_kernel and self.tally.at_hand_bytes > _LARGE_BYTES:
             self._names_kernel = False
             self.messages.name_slow_kernel()
-        if self._to_person:
-            self._stream.flush()
-        else:
-            self._stream.tick()
+        self._stream.tick(at_once=self._to_person)
         if self._bar is not None:
             self._bar.tick()
         self._report.tick()

@@ -83,7 +83,10 @@ class KindDirectory:
         for file in self._files.values():
             file.stream.flush()
 
-    tick = flush
+    def tick(self, *, at_once: bool = False) -> None:
+        """Write what has waited long enough, or all."""
+        for file in self._files.values():
+            file.stream.tick(at_once=at_once)
 
 
 class ByKind(Sink):

@@ -34,6 +34,7 @@ class ByteStream:
         self._name = name
         self._gathered = bytearray()
         self._since = 0.0
+        self._failure: OSError | PathError | None = None
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Take bytes; they may be written later, at the latest by `flush`."""
@@ -44,16 +45,28 @@ class ByteStream:
         if not self._gathered:
             self._since = time.monotonic()
         self._gathered += data
-        if len(self._gathered) >= _GATHER_BYTES:
+        if len(self._gathered) >= _GATHER_BYTES or self._failure is not None:
             self.flush()
 
-    def tick(self) -> None:
-        """Write what has waited long enough."""
-        if self._gathered and time.monotonic() - self._since > _PATIENCE_SECONDS:
-            self.flush()
+    def tick(self, *, at_once: bool = False) -> None:
+        """Write what has waited long enough, or all.
+
+        What goes wrong is raised by the next `write` or `flush`: whoever reads a file calls this,
+        too, and would take it for an error of that file.
+        """
+        waited = time.monotonic() - self._since > _PATIENCE_SECONDS
+        if self._gathered and self._failure is None and (waited or at_once):
+            try:
+                self.flush()
+            except (OSError, PathError) as error:
+                self._failure = error
 
     def flush(self) -> None:
         """Write everything gathered."""
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            self._gathered.clear()
+            raise failure
         if self._gathered:
             gathered, self._gathered = self._gathered, bytearray()
             self._write_all(gathered)

@@ -62,6 +62,20 @@ def test_full_disk_is_an_error_of_the_file() -> None:
         stream.flush()
 
 
+def test_error_that_a_reader_met_is_raised_once_by_the_writer() -> None:
+    class Full:
+        def write(self, data: bytes | memoryview) -> int:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    stream = ByteStream(Full(), "out.jsonl")
+    stream.write(b"x")
+    stream.tick(at_once=True)
+    stream.tick(at_once=True)
+    with pytest.raises(PathError, match="No space left"):
+        stream.write(b"y")
+    stream.flush()
+
+
 def test_broken_pipe_is_passed_on() -> None:
     class Gone:
         def write(self, data: bytes | memoryview) -> int:

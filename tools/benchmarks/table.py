@@ -28,6 +28,7 @@ from textwrap import fill
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
+import per_record  # noqa: E402
 from table_bench import Bench, Pair, SkippedError  # noqa: E402
 from table_reasons import reason_of  # noqa: E402
 from table_rows import ROWS  # noqa: E402
@@ -138,6 +139,7 @@ def main() -> None:
         except SkippedError as why:
             skipped.append(f"- Not measured: {str(row.__doc__).rstrip('.').lower()}; {why}.")
             print(skipped[-1], flush=True)
+    page += per_record.lines()
     if missed:
         page += ["", "## Why rows are missed", "", *missed]
     page += ["", *skipped] if skipped else []
