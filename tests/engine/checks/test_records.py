@@ -116,7 +116,7 @@ class TestV2:
         records = [builders.record(0), builders.record(1, length=900)]
         found = deep(tmp_path, self.one(compress, records))
         assert (found.code, found.actual) == ("records-undecodable", "record-cut-short")
-        assert "after 1 record:" in found.message
+        assert "Only 1 record can be decoded:" in found.message
 
     def test_surplus_records_are_reported(self, tmp_path: Path, compress: object) -> None:
         records = [builders.record(0), builders.record(1), builders.record(2)]
