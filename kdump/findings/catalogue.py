@@ -587,8 +587,7 @@ CATALOGUE: dict[str, Code] = {
         "No broker reads it.",
     ),
     "snapshot-missing": _note(
-        "Segments before the newest have records of idempotent producers, but there is no producer "
-        "snapshot.",
+        "Idempotent producers wrote to earlier segments, but there is no producer snapshot.",
         "After a clean shutdown, remove .kafka_cleanshutdown before the start, so that the broker "
         "reads the producers from the log.",
         "After a clean shutdown, the broker starts without knowledge of any producer or open "

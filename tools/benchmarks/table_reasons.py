@@ -71,9 +71,10 @@ REASONS = """
   million each: a quarter of that to find and to read one, the rest to make its functions and
   classes. The command with its options is 28 million, the lookup itself 10; 77 million are left by
   the ratio: the answer goes through more than 60 modules, as the broker that is asked is chosen by
-  its directory, and what it would do at its start is followed. Each file is opened once, but for
-  two cases: a metadata log beside the partition is read for the releases of the nodes, and again
-  for settings; after an unclean stop a log is opened at each step of the start.
+  its directory, and what it would do at its start is followed. Each file is
+  opened once, with two exceptions: a metadata log next to the partition is opened twice, because
+  releases and settings are found apart; after an unclean stop a log is opened at each step of the
+  start.
 - verify of one small partition: 150 modules of kdump are imported, at a million each, and none of
   them is over a thirtieth of it; 41 million instructions list and read what is said of its 1,999
   neighbors: alone it takes 380 million. To reach the ratio half of the modules would have to be
