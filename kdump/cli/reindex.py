@@ -41,7 +41,7 @@ _RECOVERY_SETTINGS = under("Recovery settings")
     help="Restore the files that the latest --write replaced. Without --write, only show them.",
 )
 @_ACTION("--all", "every", help="Also rebuild indexes that work, but are not what recovery writes.")
-@_ACTION("--up-to-damage", help="For a damaged log: build indexes up to the damage.")
+@_ACTION("--up-to-damage", help="Also build indexes for a damaged log, up to the damage.")
 @_ACTION(
     "--only",
     metavar="KINDS",

@@ -129,8 +129,9 @@ MONITORING = together(
     _MONITORING(
         "--nagios",
         help="Print one line for Nagios, then the ten worst findings. Exit with 0 if there are "
-        "only notes, 1 for rebuild, 2 for damage, 3 if the check failed. With "
-        "--fail-on damage on the command line, rebuild gives 0.",
+        "only notes, 1 for rebuild, 2 for damage, 3 if the check failed. An explicit --fail-on "
+        "damage "
+        "makes rebuild 0, too.",
     ),
 )
 

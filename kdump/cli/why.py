@@ -53,9 +53,9 @@ def read_free(text: str) -> FreeRequest:
     "free",
     type=Read("[directory=]size", read_free),
     multiple=True,
-    help="List commands that delete SIZE, least loss first, on each file system that has less than "
-    "SIZE free (on every one if none has). With DIRECTORY=: in that data directory, named by its "
-    "path or the end of it (d2=6MiB for /data/d2). Repeatable.",
+    help="List commands that delete SIZE, least loss first. Without DIRECTORY=: on each file "
+    "system that has less than SIZE free; if all have more, on all. With DIRECTORY=: in that data "
+    "directory, named by its path or the end of it (d2=6MiB for /data/d2). Repeatable.",
 )
 @_SELECTION("--rolls", help="Show which rule rolled each segment; reads the first header of each.")
 @_SELECTION(

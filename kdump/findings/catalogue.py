@@ -379,7 +379,7 @@ CATALOGUE: dict[str, Code] = {
     "log-too-short": _damage(
         "The indexes of a segment refer to batches after the end of its log.",
         "Recover the segment from a replica.",
-        "The records after the end of this file are gone; consumers continue at the next segment.",
+        "The records after the end of this file are gone.",
         show=Show.NOTHING,
         extent=Extent.TO_THE_END,
     ),

@@ -69,7 +69,8 @@ def recovery_lines(
     if forecast and (many := forecast["outcomes"].get(_COUNTED, 0) - listed) > 0:
         refused = any(row.outcome in REFUSALS for row in shown)
         once = "Once the broker starts: " if refused else ""
-        yield f"{once}{count_text(many, 'partition')} {_COUNTED}: nothing is re-read or lost"
+        clean = count_text(many, "other partition" if listed else "partition")
+        yield f"{once}{clean} {_COUNTED}: nothing is re-read or lost"
 
 
 def _is_shown(row: Recovery) -> bool:

@@ -291,8 +291,9 @@ class VerifyTable(TextReport):
         elif not (findings["damage"] or findings["rebuild"]):
             parts.insert(0, "no damage, nothing to rebuild")
         strays = sum(row.outcome == "stray" for row in self._recoveries)
-        if strays and not self._is_assumed:
-            parts.append(f"{count_text(strays, 'partition')} would become -stray")
+        if strays:
+            named = "partition" if strays == 1 else "partitions"
+            parts.append(f"a start would rename {strays:,} {named} to -stray")
         text = " · ".join(parts)
         read = [
             count_text(row.paths, "partition"),

@@ -80,6 +80,9 @@ class _Setting:
             return None
         count = self.found.total()
         kinds = " or ".join(name for name, _ in self.found.most_common())
+        shown = " or ".join(
+            "no compression" if name == "none" else name for name, _ in self.found.most_common()
+        )
         words = "One batch has" if count == 1 else f"{count:,} batches have"
         why = "they may have been written with a different setting"
         if self.since is not None:
@@ -88,7 +91,7 @@ class _Setting:
             self.code,
             expected=self.text,
             actual=kinds,
-            message=f"{words} {kinds}, although {self.name}={self.text} ({source}); {why}.",
+            message=f"{words} {shown}, although {self.name}={self.text} ({source}); {why}.",
         )
 
 

@@ -305,7 +305,7 @@ def _cleaner(partition: PartitionScan) -> _Cleaner | None:
     if whole and (settings.file_is_known or source != DEFAULT):
         return _Cleaner(why, excluded=True)
     if not whole:
-        why = "no cluster metadata and no settings show the topic's cleanup.policy"
+        why = "the topic's cleanup.policy is unknown"
         return _Cleaner(why)
     return _Cleaner("the topic's cleanup.policy is unknown", provable=True)
 

@@ -120,8 +120,8 @@ class SnapshotCheck:
             return
         entry, what, expected, actual = first
         message = (
-            f"Producer {entry.producer_id}: its {what} is {actual} in the snapshot, but {expected} "
-            f"in the log before offset {offset:,}."
+            f"Producer {entry.producer_id}: its {what} is {actual} according to the snapshot, but "
+            f"{expected} according to the log below offset {offset:,}."
         )
         if wrong > 1:
             message += f" {wrong - 1:,} more producers differ."

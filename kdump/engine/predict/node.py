@@ -127,8 +127,8 @@ def _device_error(path: str) -> str | None:
 
 _NAME_IT = "Give the broker's version with --broker-version."
 _WHICH = (
-    "the broker version. These directories are not those of a KRaft node, but the newest release, "
-    "which kdump assumes, supports only KRaft."
+    "the broker version. kdump assumes the newest release, which needs KRaft, but these look like "
+    "directories of a broker with ZooKeeper: the result may not apply."
 )
 
 
@@ -193,8 +193,8 @@ _STAGES: tuple[_Stage, ...] = (
 def _unknown_fact(node: NodeSettings) -> Fact:
     ids = "node.id, process.roles, the voters" if node.kraft else "broker.id"
     message = (
-        f"the broker's settings: {ids}, whether all directories in log.dirs are here, and others "
-        "that can stop a start."
+        f"{ids} and other settings that can stop a start, and whether log.dirs names more "
+        "directories than these."
     )
     return Fact(
         UNKNOWN,

@@ -262,14 +262,14 @@ def _outcome(
                 "a .swap file of an earlier cleaning replaces the segment before it",
             )
         return "delete-segments", (
-            f"segment {cut.base_offset} is truncated to {cut.size_bytes:,} bytes "
+            f"segment {cut.base_offset} is truncated at position {cut.size_bytes:,} "
             f"({cut.why_cut}), and "
             f"{_after_it(len(loading.deleted))} deleted"
         )
     if cut is not None:
         outcome = "truncate" if cut.size_bytes else "empty"
         return outcome, (
-            f"segment {cut.base_offset} is truncated to {cut.size_bytes:,} bytes ({cut.why_cut})"
+            f"segment {cut.base_offset} is truncated at position {cut.size_bytes:,} ({cut.why_cut})"
         )
     if lost.records:
         return "empty", (

@@ -52,7 +52,8 @@ def test_changed_setting_is_reported(tmp_path: Path) -> None:
         "compression-type-differs", "note", 0, 0,
     )  # fmt: skip
     assert one.message == (
-        "3 batches have none, although compression.type=gzip (topic); all before offset 9, so the "
+        "3 batches have no compression, although compression.type=gzip (topic); all before offset "
+        "9, so the "
         "setting was probably changed there."
     )
 

@@ -40,7 +40,7 @@ def row(**fields: Any) -> Row:
         "records_lost": 10,
         "segments_deleted": [],
         "indexes_rebuilt": [],
-        "reason": "segment 40 is truncated to 900 bytes (a checksum mismatch)",
+        "reason": "segment 40 is truncated at position 900 (a checksum mismatch)",
         "bytes_read": MIB,
         "path": "/data/d1/orders-7",
     }
