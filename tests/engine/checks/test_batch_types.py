@@ -53,8 +53,7 @@ def test_changed_setting_is_reported(tmp_path: Path) -> None:
     )  # fmt: skip
     assert one.message == (
         "3 batches have no compression, although compression.type=gzip (topic); all before offset "
-        "9, so the "
-        "setting was probably changed there."
+        "9, so the setting was probably changed there."
     )
 
 
