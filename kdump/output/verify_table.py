@@ -76,6 +76,7 @@ class VerifyTable(TextReport):
         self._left_out: Counter[Severity] = Counter()
         self._notes: Counter[str] = Counter()
         self._note_places: dict[str, set[int]] = defaultdict(set)
+        self._beside_partitions: set[str] = set()  # codes of notes that are not all of partitions
         self._planned: set[tuple[str | None, int | None, int | None]] = set()
         self._recoveries: list[Recovery] = []
         self._nodes: list[NodeStart] = []
@@ -90,6 +91,8 @@ class VerifyTable(TextReport):
             self._notes[finding.code] += 1
             place = hash((finding.topic, finding.partition) if finding.topic else finding.path)
             self._note_places[finding.code].add(place)
+            if not finding.topic:
+                self._beside_partitions.add(finding.code)
         elif len(self._held[finding.severity]) < _HELD or finding.urgency[1]:
             self._held[finding.severity].append(finding)
         else:
@@ -270,7 +273,8 @@ class VerifyTable(TextReport):
     def _note_lines(self) -> Iterator[str]:
         for code, count in sorted(self._notes.items()):
             places = len(self._note_places[code])
-            where = count_text(places, "partition")
+            word = "place" if code in self._beside_partitions else "partition"
+            where = count_text(places, word)
             many = f"{code} ({count:,} in {where})" if count > 1 else code
             lines = wrap(f"{many}: {CATALOGUE[code].sentence}", self._width - len(_INDENT))
             yield self._level(Severity.NOTE) + lines[0]

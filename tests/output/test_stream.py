@@ -51,11 +51,14 @@ def test_large_pieces_do_not_overtake_small_ones() -> None:
     assert slow == [b"small", b"L" * 100_000]
 
 
-def test_full_disk_is_an_error_of_the_file() -> None:
-    class Full:
-        def write(self, data: bytes | memoryview) -> int:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+class Full:
+    """Takes nothing."""
 
+    def write(self, data: bytes | memoryview) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_full_disk_is_an_error_of_the_file() -> None:
     stream = ByteStream(Full(), "out.jsonl")
     stream.write(b"x")
     with pytest.raises(PathError, match="No space left"):
@@ -63,10 +66,6 @@ def test_full_disk_is_an_error_of_the_file() -> None:
 
 
 def test_error_that_a_reader_met_is_raised_once_by_the_writer() -> None:
-    class Full:
-        def write(self, data: bytes | memoryview) -> int:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
     stream = ByteStream(Full(), "out.jsonl")
     stream.write(b"x")
     stream.tick(at_once=True)

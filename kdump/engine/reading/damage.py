@@ -389,7 +389,7 @@ def describe_undecoded(reason: int, detail: str, decoded: int) -> tuple[str, str
         part = (
             f"Only {records_text(decoded)} can be decoded: the next"
             if decoded
-            else ("No record can be decoded: the first")
+            else "No record can be decoded: the first"
         )
         return code, word, f"{part} is malformed ({word})."
     return code, word, detail or None
