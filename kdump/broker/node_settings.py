@@ -151,8 +151,8 @@ def _by_code(values: Mapping[str, str], broker: Version, *, kraft: bool) -> Iter
         yield "settings", message, "Change the setting that the message names."
     for name in ("inter.broker.protocol.version", "log.message.format.version"):
         said = values.get(name)
-        if said is None or has(broker, v.KRAFT_ONLY):
-            continue
+        if said is None or not kraft or has(broker, v.KRAFT_ONLY):
+            continue  # without KRaft the broker's own words say it: `_protocol`
         try:
             known = not is_newer(read_broker_version(said), broker)
         except ValueError:

@@ -150,3 +150,208 @@ def test_foreign_classes_have_an_unknown_result() -> None:
     values = ZOOKEEPER | {"client.quota.callback.class": "com.example.Quota"}
     node = NodeSettings("f", values, False, ("/tmp/x",))
     assert [fact[:2] for fact in check_settings(node, (2, 4, 1))] == [(UNKNOWN, "class")]
+
+
+_FAILED = "requirement failed: "
+_OVERRIDES = "max.connections.per.ip.overrides"
+_MAP = "listener.security.protocol.map"
+
+
+def refusals(release: str, values: dict[str, str]) -> list[str]:
+    node = NodeSettings("f", values, "process.roles" in values, ("/tmp/x",))
+    return [fact.message for fact in check_settings(node, read_version(release))]
+
+
+@each(
+    ("release", "changed", "words"),
+    [
+        ("2.0.1", {"offsets.topic.compression.codec": "4"}, "4 is an unknown compression codec"),
+        ("2.1.1", {"offsets.topic.compression.codec": "4"}, ""),
+        (
+            "3.9.1",
+            {"remote.log.manager.copier.thread.pool.size": "0"},
+            "Invalid value 0 for configuration remote.log.manager.copier.thread.pool.size: Value",
+        ),
+        (
+            "4.1.1",
+            KRAFT | {"group.coordinator.rebalance.protocols": "consumer"},
+            "Disabling the 'classic' protocol is not supported.",
+        ),
+        (
+            "4.1.1",
+            KRAFT | {"group.share.assignors": ""},
+            "group.share.assignors must contain exactly one assignor, but found 0",
+        ),
+        (
+            "2.4.1",
+            {"principal.builder.class": ""},
+            "Invalid value  for configuration principal.builder.class: Class  could not be found.",
+        ),
+        ("3.3.2", {"node.id": "2"}, "You must set `node.id` to the same value as `broker.id`."),
+        (
+            "2.4.1",
+            {"connections.max.idle.ms": "100"},
+            f"{_FAILED}connection.failed.authentication.delay.ms=100 should always be less than",
+        ),
+        ("2.4.1", {"connections.max.idle.ms": "101"}, ""),
+        (
+            "2.4.1",
+            {"max.connections.per.ip": "0"},
+            f"{_FAILED}max.connections.per.ip can be set to zero only if {_OVERRIDES} property",
+        ),
+        ("2.4.1", {"max.connections.per.ip": "0", _OVERRIDES: "a:1"}, ""),
+        (
+            "2.4.1",
+            {_OVERRIDES: "a:1, here"},
+            f"Error parsing configuration property '{_OVERRIDES}': begin 0, end -1, length 4",
+        ),
+        (
+            "2.4.1",
+            {"control.plane.listener.name": "plaintext"},
+            "Listener with PLAINTEXT defined in control.plane.listener.name not found in",
+        ),
+        ("0.10.2.2", {"log.dirs": " , "}, "requirement failed"),
+        ("2.4.1", {"log.dirs": ","}, f"{_FAILED[:-2]}: At least one log directory must be defined"),
+        (
+            "2.4.1",
+            {"offsets.commit.required.acks": "4"},
+            f"{_FAILED}offsets.commit.required.acks must be greater or equal -1 and less or equal",
+        ),
+        ("2.4.1", {"offsets.commit.required.acks": "3"}, ""),
+        (
+            "2.4.1",
+            {_MAP: "PLAINTEXT"},
+            f"Error parsing configuration property '{_MAP}': begin 0, end -1, length 9",
+        ),
+        (
+            "2.4.1",
+            {_MAP: "PLAINTEXT: TLS"},
+            f"Invalid security protocol `TLS` defined in {_MAP}",
+        ),
+        ("3.9.1", {"listeners": "PLAINTEXT://127.0.0.1:1,SSL://[::1]:1"}, ""),
+        (
+            "3.9.1",
+            {"listeners": "PLAINTEXT://127.0.0.1:1,SSL://here:1"},
+            f"{_FAILED}If you have two listeners",
+        ),
+        (
+            "3.3.2",
+            KRAFT
+            | {
+                "process.roles": "controller",
+                "listeners": "CONTROLLER://:9093",
+                "advertised.listeners": "CONTROLLER://a:9093",
+            },
+            f"{_FAILED}The advertised.listeners config must be empty when process.roles=controller",
+        ),
+        (
+            "3.3.2",
+            KRAFT | {"advertised.listeners": "PLAINTEXT://a:1,CONTROLLER://a:2"},
+            f"{_FAILED}The advertised.listeners config must not contain KRaft controller listeners",
+        ),
+        (
+            "3.3.2",
+            KRAFT
+            | {
+                "process.roles": "broker",
+                "controller.quorum.voters": "2@a:9093",
+                "controller.listener.names": "",
+                "listeners": "PLAINTEXT://:9092",
+            },
+            f"{_FAILED}controller.listener.names must contain at least one value when running",
+        ),
+        (
+            "3.3.2",
+            KRAFT | {"inter.broker.protocol.version": "new"},
+            "Invalid value new for configuration inter.broker.protocol.version: no valid version",
+        ),
+        (
+            "3.9.1",
+            {"zookeeper.metadata.migration.enable": "True"},
+            "`zookeeper.metadata.migration.enable` needs `controller.quorum.voters` to be set",
+        ),
+        (
+            "3.3.2",
+            KRAFT | {"process.roles": "broker,controller,broker"},
+            "Duplicate role names found in `process.roles`: ArrayBuffer(broker, controller,",
+        ),
+        (
+            "3.9.1",
+            KRAFT | {"broker.id": "2"},
+            "You must set `node.id` to the same value as `broker.id`.",
+        ),
+        (
+            "4.4.0",
+            KRAFT | {"broker.id": "2"},
+            "`node.id` and `broker.id` must be set to the same value. `broker.id` is deprecated",
+        ),
+        ("3.3.2", KRAFT | {"node.id": "-1"}, "Missing configuration `node.id` which is required"),
+        (
+            "4.1.1",
+            KRAFT | {"controller.quorum.voters": " "},
+            "If using process.roles, either controller.quorum.bootstrap.servers must contain the",
+        ),
+        (
+            "4.1.1",
+            KRAFT | {"controller.quorum.voters": "1@"},
+            "Invalid configuration value for controller.quorum.voters. Each entry should be in",
+        ),
+        (
+            "4.1.1",
+            KRAFT | {"controller.quorum.voters": "one@a:9093"},
+            "Failed to parse voter ID as an integer from one",
+        ),
+        (
+            "4.1.1",
+            KRAFT | {"controller.quorum.bootstrap.servers": "here"},
+            "Failed to parse host name from here for the configuration controller.quorum.bootstrap",
+        ),
+        (
+            "4.1.1",
+            KRAFT | {"controller.quorum.bootstrap.servers": "here:65536"},
+            "port out of range:65536",
+        ),
+        ("4.1.1", KRAFT | {"controller.quorum.bootstrap.servers": "here:65535"}, ""),
+    ],
+)
+def test_settings_are_refused_in_the_words_of_kafka(
+    release: str, changed: dict[str, str], words: str
+) -> None:
+    found = refusals(release, changed if "process.roles" in changed else ZOOKEEPER | changed)
+    assert found[0].startswith(words) if words else not found
+
+
+def test_unknown_protocol_is_refused_once() -> None:
+    (found,) = refusals("2.4.1", ZOOKEEPER | {"inter.broker.protocol.version": "new"})
+    assert found.endswith("Version `new` is not a valid version")
+
+
+@each(
+    ("release", "values", "words"),
+    [
+        (
+            "4.4.0",
+            KRAFT | {"process.roles": ""},
+            "Configuration 'process.roles' must not be empty. Valid values include: [broker, ",
+        ),
+        (
+            "4.4.0",
+            KRAFT | {"log.dirs": ""},
+            "Configuration 'log.dirs' must not be empty. Valid values include: any non-empty value",
+        ),
+        (
+            "4.4.0",
+            KRAFT | {"config.providers": "a,,b"},
+            "Configuration 'config.providers' values must not be empty.",
+        ),
+        (
+            "3.9.1",
+            ZOOKEEPER | {"remote.log.storage.manager.impl.prefix": " "},
+            "Invalid value  for configuration remote.log.storage.manager.impl.prefix: String must",
+        ),
+        ("2.4.1", ZOOKEEPER | {"config.providers": ""}, ""),
+    ],
+)
+def test_empty_values_are_refused(release: str, values: dict[str, str], words: str) -> None:
+    found = refusals(release, values)
+    assert found[0].startswith(words) if words else not found
