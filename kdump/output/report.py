@@ -137,7 +137,7 @@ class Page(NamedTuple):
     @classmethod
     def open_piped(cls, write: Callable[[bytes], object]) -> Page:
         """Return a page that another program shows, as `less` does, on the same terminal."""
-        return cls(write, terminal_columns())
+        return cls(write, terminal_columns(), wants_colour(None))
 
 
 class TextReport(Sink):

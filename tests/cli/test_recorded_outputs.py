@@ -2,7 +2,8 @@
 
 `recorded_outputs.txt` has a digest of each run. Where an output is meant to change, look at it
 (a failing test prints it), then record anew: KDUMP_RECORD=1 pytest -n0 THIS_FILE. Times of files
-and of the question are fixed; what a disk or a machine says of itself is left out.
+and of the question are fixed; what a disk or a machine says of itself is left out. Half of them
+are in colors.
 """
 
 import os
@@ -245,6 +246,9 @@ _LINES = re.compile(
 )
 
 
+_COLORS = re.compile(r"\x1b\[[0-9;]*m")
+
+
 class Run(NamedTuple):
     """Words of a command; `damage`: the seed of what is done to a copy before, -1: nothing."""
 
@@ -389,15 +393,27 @@ def run_and_normalize(samples: Path, run: Run, monkeypatch: pytest.MonkeyPatch) 
     if run.damage >= 0:
         _damage(samples, run)
     monkeypatch.chdir(samples)
-    monkeypatch.setenv("COLUMNS", str(WIDTHS[crc32(run.words.encode()) % len(WIDTHS)]))
+    drawn = crc32(run.words.encode())
+    monkeypatch.setenv("COLUMNS", str(WIDTHS[drawn % len(WIDTHS)]))
+    monkeypatch.setenv("TERM", "xterm")
+    for name in ("COLORTERM", "NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    if drawn // len(WIDTHS) % 2:
+        monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setattr("kdump.engine.info.run._room", lambda path: None)
     monkeypatch.setattr("sys.argv", ["kdump", *shlex.split(run.words)])
     monkeypatch.setattr(time, "time", lambda: float(NOW_S))
     monkeypatch.setattr(time, "time_ns", lambda: NOW_S * 10**9)
-    result = CliRunner().invoke(cli, shlex.split(run.words))
+    result = CliRunner().invoke(cli, shlex.split(run.words), color=True)
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exc_info
     text = f"{result.exit_code}\n{result.stdout}\n{result.stderr}".replace(str(samples), "ROOT")
-    return _LINES.sub("", _OF_THE_MOMENT.sub("", text))
+    return "".join(map(_without_moment, text.splitlines(keepends=True)))
+
+
+def _without_moment(line: str) -> str:
+    plain = _COLORS.sub("", line)
+    kept = _LINES.sub("", _OF_THE_MOMENT.sub("", plain))
+    return line if kept == plain else kept
 
 
 def digest(text: str) -> str:

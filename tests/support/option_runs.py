@@ -97,6 +97,36 @@ _OTHERS = (
     "schema batch finding --format csv",
     "dump --hex --limit 2 --format markdown clean/4.1.1/d1/orders.lz4-0",
 )
+#: Rows of what other runs print as a table, and tables of what they print as rows.
+_OTHER_FORMS = (
+    "timeline clean/4.4.0-transactions",
+    "timeline damaged/4.1.1-tiered/d1",
+    "dump --entries damaged/4.1.1-killed",
+    "dump --entries clean/4.4.0-transactions",
+    "duplicates --by key,value clean/4.1.1/d1",
+    "usage --by key --top 5 clean/4.1.1/d1",
+    "placement --partitioner any clean/0.10.2.2",
+    "groups --history clean/4.4.0",
+    "cluster --history --format csv clean/4.1.1/d1",
+    "cluster --view zookeeper clean/4.1.1/d1",
+    "cluster --diff 100 300 clean/4.1.1/d1",
+    f"elect {_NODES}",
+    f"compare {_NODES}",
+    "compare --mirror damaged/one-bit clean/4.1.1/d1/orders.zstd-0",
+    "info --partitions damaged/4.4.0-three-nodes/n1",
+    "why --rolls --cleaner damaged/4.1.1-tiered/d1",
+    "why --free 64KiB --format table damaged/4.1.1-tiered/d1",
+    "why --free 1KiB clean/4.1.1/d1",
+    "find-offset --explain damaged/4.1.1-tiered/d1 10",
+    "find-time --explain damaged/4.1.1-tiered/d1 1790000041900",
+    "find-offset --explain --max-bytes 300 --format table damaged/4.1.1-tiered/d1 10",
+    "find-offset --explain --max-bytes 300 damaged/4.1.1-tiered/d1 600",
+    "predict damaged/4.1.1-tiered/d1",
+    "predict --format table damaged/4.4.0-three-nodes/n2",
+    "predict --format table clean/0.8.2.2",
+    "transactions clean/4.4.0-transactions",
+    "dump --hex --format table damaged/one-bit",
+)
 _SENT = (
     *("clean/0.8.2.2/cpt-0", "clean/0.8.2.2/gz-0", "clean/0.8.2.2/nil-0", "clean/0.8.2.2/sn-0"),
     *("clean/0.10.2.2/lz-0", "clean/0.10.2.2/nots-0", "clean/4.1.1/d1/orders.snappy-0"),
@@ -154,5 +184,6 @@ OPTION_RUNS = (
         for sample in samples.split()
     ),
     *_OTHERS,
+    *_OTHER_FORMS,
     *dict.fromkeys(_appended()),
 )
