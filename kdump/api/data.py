@@ -278,7 +278,7 @@ class Data:
             return _findings(self._items("verify", **options))
         from kdump.api.verify_state import StateFile
 
-        file = StateFile(os.fspath(state), self.paths, lambda said: warn(said, stacklevel=3))
+        file = StateFile(os.fspath(state), self.paths, lambda said: warn(said, stacklevel=5))
         return file.save_after(_findings(self._items("verify", state=file.seen, **options)))
 
     def groups(

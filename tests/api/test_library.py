@@ -289,6 +289,10 @@ def test_verification_state_is_kept(tmp_path: Path) -> None:
     summary = json.loads(command.stdout.splitlines()[-1])
     assert summary["not_checked"]["segments_verified_before"] > 0
     assert [one.code for one in data.verify(state=state)] == [one.code for one in first]
+    state.write_bytes(state.read_bytes()[:-1])
+    with pytest.warns() as warned:
+        list(data.verify(state=state))
+    assert {one.filename for one in warned} == {__file__}
     state.write_bytes(b"{}\n")
     with pytest.raises(kdump.KdumpError, match="is not an earlier output"):
         data.verify(state=state)
