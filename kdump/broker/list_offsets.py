@@ -282,14 +282,10 @@ def _scan(
 
 def _maximum(view: PartitionView) -> TimeAnswer:
     """The record with the greatest timestamp: request -3 (L15)."""
-    best: Segment | None = None
-    largest = offset = -1
-    for segment in view.onward(view.first_local):
-        found, where = segment.last_time()
-        if best is None or found > largest:
-            best, largest, offset = segment, found, where
-    if best is None:
+    found = [(segment, *segment.last_time()) for segment in view.onward(view.first_local)]
+    if not found:
         return NONE
+    best, largest, offset = max(found, key=lambda one: one[1])
     view.note(
         "segment",
         best.path,

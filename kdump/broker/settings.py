@@ -174,44 +174,44 @@ _INTERNAL_TOPICS = {
     "metadata.log.segment.bytes": "__cluster_metadata",
 }
 
-#: Setting of a broker, field, factor to the field's unit. Later ones win, as in the broker.
-_NAMES: tuple[tuple[str, str, int], ...] = (
-    ("log.segment.bytes", "segment_bytes", 1),
-    ("log.roll.hours", "segment_ms", _HOUR_MS),
-    ("log.roll.ms", "segment_ms", 1),
-    ("log.roll.jitter.hours", "segment_jitter_ms", _HOUR_MS),
-    ("log.roll.jitter.ms", "segment_jitter_ms", 1),
-    ("log.index.interval.bytes", "index_interval_bytes", 1),
-    ("log.index.size.max.bytes", "index_size_max_bytes", 1),
-    ("message.max.bytes", "message_max_bytes", 1),
-    ("log.message.timestamp.difference.max.ms", "timestamp_before_max_ms", 1),
-    ("log.message.timestamp.difference.max.ms", "timestamp_after_max_ms", 1),
-    ("log.message.timestamp.before.max.ms", "timestamp_before_max_ms", 1),
-    ("log.message.timestamp.after.max.ms", "timestamp_after_max_ms", 1),
-    ("producer.id.expiration.ms", "producer_id_expiration_ms", 1),
-    ("transaction.max.timeout.ms", "transaction_max_timeout_ms", 1),
-    ("num.recovery.threads.per.data.dir", "recovery_threads", 1),
-    ("offsets.retention.minutes", "offsets_retention_ms", 60_000),
-    ("log.retention.hours", "retention_ms", _HOUR_MS),
-    ("log.retention.minutes", "retention_ms", 60_000),
-    ("log.retention.ms", "retention_ms", 1),
-    ("log.retention.bytes", "retention_bytes", 1),
-    ("log.local.retention.ms", "local_retention_ms", 1),
-    ("log.local.retention.bytes", "local_retention_bytes", 1),
-    ("log.cleaner.min.compaction.lag.ms", "min_compaction_lag_ms", 1),
-    ("log.cleaner.max.compaction.lag.ms", "max_compaction_lag_ms", 1),
-    ("log.cleaner.delete.retention.ms", "delete_retention_ms", 1),
-    ("log.cleaner.dedupe.buffer.size", "dedupe_buffer", 1),
-    ("log.cleaner.threads", "cleaner_threads", 1),
-    ("log.retention.check.interval.ms", "retention_check_ms", 1),
-    ("log.cleanup.policy", "cleanup_policy", 1),
-    ("compression.type", "compression_type", 1),
-    ("log.message.timestamp.type", "timestamp_type", 1),
-    ("log.message.format.version", "message_format", 1),
-    ("inter.broker.protocol.version", "protocol", 1),
-    ("log.cleaner.enable", "cleaner_enabled", 1),
-    ("log.cleaner.min.cleanable.ratio", "min_cleanable_dirty_ratio", 1),
-    ("log.cleaner.io.buffer.load.factor", "dedupe_load_factor", 1),
+#: Setting of a broker, field. Later ones win, as in the broker.
+_NAMES: tuple[tuple[str, str], ...] = (
+    ("log.segment.bytes", "segment_bytes"),
+    ("log.roll.hours", "segment_ms"),
+    ("log.roll.ms", "segment_ms"),
+    ("log.roll.jitter.hours", "segment_jitter_ms"),
+    ("log.roll.jitter.ms", "segment_jitter_ms"),
+    ("log.index.interval.bytes", "index_interval_bytes"),
+    ("log.index.size.max.bytes", "index_size_max_bytes"),
+    ("message.max.bytes", "message_max_bytes"),
+    ("log.message.timestamp.difference.max.ms", "timestamp_before_max_ms"),
+    ("log.message.timestamp.difference.max.ms", "timestamp_after_max_ms"),
+    ("log.message.timestamp.before.max.ms", "timestamp_before_max_ms"),
+    ("log.message.timestamp.after.max.ms", "timestamp_after_max_ms"),
+    ("producer.id.expiration.ms", "producer_id_expiration_ms"),
+    ("transaction.max.timeout.ms", "transaction_max_timeout_ms"),
+    ("num.recovery.threads.per.data.dir", "recovery_threads"),
+    ("offsets.retention.minutes", "offsets_retention_ms"),
+    ("log.retention.hours", "retention_ms"),
+    ("log.retention.minutes", "retention_ms"),
+    ("log.retention.ms", "retention_ms"),
+    ("log.retention.bytes", "retention_bytes"),
+    ("log.local.retention.ms", "local_retention_ms"),
+    ("log.local.retention.bytes", "local_retention_bytes"),
+    ("log.cleaner.min.compaction.lag.ms", "min_compaction_lag_ms"),
+    ("log.cleaner.max.compaction.lag.ms", "max_compaction_lag_ms"),
+    ("log.cleaner.delete.retention.ms", "delete_retention_ms"),
+    ("log.cleaner.dedupe.buffer.size", "dedupe_buffer"),
+    ("log.cleaner.threads", "cleaner_threads"),
+    ("log.retention.check.interval.ms", "retention_check_ms"),
+    ("log.cleanup.policy", "cleanup_policy"),
+    ("compression.type", "compression_type"),
+    ("log.message.timestamp.type", "timestamp_type"),
+    ("log.message.format.version", "message_format"),
+    ("inter.broker.protocol.version", "protocol"),
+    ("log.cleaner.enable", "cleaner_enabled"),
+    ("log.cleaner.min.cleanable.ratio", "min_cleanable_dirty_ratio"),
+    ("log.cleaner.io.buffer.load.factor", "dedupe_load_factor"),
 )
 #: Fields that may be below 0, and how far; others may not.
 _LEAST = {
@@ -223,33 +223,33 @@ _LEAST = {
 #: Sizes of whole logs, which are no ints.
 _LONG_SIZES = ("retention_bytes", "local_retention_bytes")
 
-#: Setting of a topic, field, factor. Later ones win, as in the broker.
-_TOPIC_NAMES: tuple[tuple[str, str, int], ...] = (
-    ("segment.bytes", "segment_bytes", 1),
-    ("internal.segment.bytes", "segment_bytes", 1),  # of a cluster's tests, from 4.1 on
-    ("segment.ms", "segment_ms", 1),
-    ("segment.jitter.ms", "segment_jitter_ms", 1),
-    ("index.interval.bytes", "index_interval_bytes", 1),
-    ("segment.index.bytes", "index_size_max_bytes", 1),
-    ("max.message.bytes", "message_max_bytes", 1),
-    ("message.timestamp.difference.max.ms", "timestamp_before_max_ms", 1),
-    ("message.timestamp.difference.max.ms", "timestamp_after_max_ms", 1),
-    ("message.timestamp.before.max.ms", "timestamp_before_max_ms", 1),
-    ("message.timestamp.after.max.ms", "timestamp_after_max_ms", 1),
-    ("retention.ms", "retention_ms", 1),
-    ("retention.bytes", "retention_bytes", 1),
-    ("local.retention.ms", "local_retention_ms", 1),
-    ("local.retention.bytes", "local_retention_bytes", 1),
-    ("min.compaction.lag.ms", "min_compaction_lag_ms", 1),
-    ("max.compaction.lag.ms", "max_compaction_lag_ms", 1),
-    ("delete.retention.ms", "delete_retention_ms", 1),
-    ("cleanup.policy", "cleanup_policy", 1),
-    ("compression.type", "compression_type", 1),
-    ("message.timestamp.type", "timestamp_type", 1),
-    ("message.format.version", "message_format", 1),
-    ("remote.storage.enable", "tiered", 1),
-    ("remote.log.copy.disable", "remote_copy_disabled", 1),
-    ("min.cleanable.dirty.ratio", "min_cleanable_dirty_ratio", 1),
+#: Setting of a topic, field. Later ones win, as in the broker.
+_TOPIC_NAMES: tuple[tuple[str, str], ...] = (
+    ("segment.bytes", "segment_bytes"),
+    ("internal.segment.bytes", "segment_bytes"),  # of a cluster's tests, from 4.1 on
+    ("segment.ms", "segment_ms"),
+    ("segment.jitter.ms", "segment_jitter_ms"),
+    ("index.interval.bytes", "index_interval_bytes"),
+    ("segment.index.bytes", "index_size_max_bytes"),
+    ("max.message.bytes", "message_max_bytes"),
+    ("message.timestamp.difference.max.ms", "timestamp_before_max_ms"),
+    ("message.timestamp.difference.max.ms", "timestamp_after_max_ms"),
+    ("message.timestamp.before.max.ms", "timestamp_before_max_ms"),
+    ("message.timestamp.after.max.ms", "timestamp_after_max_ms"),
+    ("retention.ms", "retention_ms"),
+    ("retention.bytes", "retention_bytes"),
+    ("local.retention.ms", "local_retention_ms"),
+    ("local.retention.bytes", "local_retention_bytes"),
+    ("min.compaction.lag.ms", "min_compaction_lag_ms"),
+    ("max.compaction.lag.ms", "max_compaction_lag_ms"),
+    ("delete.retention.ms", "delete_retention_ms"),
+    ("cleanup.policy", "cleanup_policy"),
+    ("compression.type", "compression_type"),
+    ("message.timestamp.type", "timestamp_type"),
+    ("message.format.version", "message_format"),
+    ("remote.storage.enable", "tiered"),
+    ("remote.log.copy.disable", "remote_copy_disabled"),
+    ("min.cleanable.dirty.ratio", "min_cleanable_dirty_ratio"),
 )
 #: Settings that are words, with those that a controller accepts.
 _WORDS = {
@@ -258,18 +258,21 @@ _WORDS = {
     "message.timestamp.type": ("CreateTime", "LogAppendTime"),
 }
 #: Settings of a topic that kdump goes by.
-TOPIC_CONFIGS = frozenset(name for name, _, _ in _TOPIC_NAMES)
+TOPIC_CONFIGS = frozenset(name for name, _ in _TOPIC_NAMES)
 #: Settings of a broker that kdump goes by.
-BROKER_CONFIGS = frozenset(name for name, _, _ in _NAMES)
+BROKER_CONFIGS = frozenset(name for name, _ in _NAMES)
+#: The last word of a setting's name, where that is not the unit of its field.
+_UNITS = {"hours": _HOUR_MS, "minutes": 60_000}
 _MAX_INT = (1 << 31) - 1
 
 Value = int | float | str
 
 
-def _values(given: Mapping[str, str], known: tuple[tuple[str, str, int], ...]) -> dict[str, Value]:
+def _values(given: Mapping[str, str], known: tuple[tuple[str, str], ...]) -> dict[str, Value]:
     """Read the settings that can be read, by field."""
     values = {}
-    for name, field, factor in known:
+    for name, field in known:
+        factor = _UNITS.get(name.rpartition(".")[2], 1)
         value = _value(field, given[name], factor) if name in given else None
         if value is not None:
             values[field] = value
@@ -296,7 +299,7 @@ def _value(field: str, text: str, factor: int) -> Value | None:
     return number * factor if number is not None and number > 0 else number
 
 
-def _valid(given: Mapping[str, str], known: tuple[tuple[str, str, int], ...]) -> dict[str, Value]:
+def _valid(given: Mapping[str, str], known: tuple[tuple[str, str], ...]) -> dict[str, Value]:
     """Read the settings that a controller would have taken: sizes are ints, few are below 0."""
     return {
         field: value

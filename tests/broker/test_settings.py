@@ -100,6 +100,8 @@ def test_limits_of_retention_in_a_brokers_file(tmp_path: Path) -> None:
     )
     found = read_settings(str(path))
     assert (found.retention_ms, found.cleaner_enabled) == (7, False)
+    path.write_text("log.retention.minutes=9\nlog.retention.hours=2\n")
+    assert read_settings(str(path)).retention_ms == 540_000
     path.write_text("log.retention.minutes=-1\n")
     assert read_settings(str(path)).retention_ms == -1
 
