@@ -1,4 +1,4 @@
-"""Names, types, and nullability of every kind of row are what was recorded: a promise to users.
+"""Names, types, nullability and defaults of every kind of row are what was recorded: a promise.
 
 A member that is added is recorded: KDUMP_RECORD=1 pytest -n0 THIS_FILE. One that is renamed,
 removed, or changes its type breaks whoever reads it.
@@ -32,6 +32,9 @@ def schema_lines() -> list[str]:
         lines.append(f"{kind}.{name}: {row['type']}{null} {also} ({column})")
     schemas = (json.loads(asked("--format", "json-schema", kind)) for kind in known)
     lines += [f"{kind}: {json.dumps(schema)}" for kind, schema in zip(known, schemas, strict=True)]
+    for kind, row in known.items():
+        usual = {name: value for name, value in row._field_defaults.items() if value is not None}
+        lines += [f"{kind}, unless said: {usual}"] if usual else []
     return lines
 
 
