@@ -31,6 +31,7 @@ def changed(body: str) -> set[str]:
         ("f(a, b)", {"f(b, a)", "pass"}),
         ("a = f(b, c=d)", {"a = f(b, )"}),
         ("a = max(b, c)", set()),
+        ("with suppress(b, c):\n    d()", {"with suppress(b, c):\n    pass"}),
     ],
 )
 def test_changes_of_a_line(before: str, after: set[str]) -> None:

@@ -41,7 +41,7 @@ CALCULATED: dict[type[ast.operator], tuple[str, str]] = {
     ast.BitXor: ("^", "&"),
 }
 #: To these the order of arguments is all one.
-SYMMETRIC = frozenset(("max", "min", "gcd", "print"))
+SYMMETRIC = frozenset(("max", "min", "gcd", "print", "suppress"))
 #: Named arguments that only people, mypy or the memory meet.
 NOT_SEEN_BY_NAME = frozenset(
     ("doc", "frozen", "help", "kw_only", "maxsize", "metavar", "repr", "short_help", "slots")

@@ -80,11 +80,12 @@ class Copy:
         temporary.mkdir(exist_ok=True)
         environ |= {
             "PYTHONPATH": os.pathsep.join((str(self.path), str(self.path / "tools"))),
-            "KDUMP_FUZZ_COUNT": "20",
             "KDUMP_SHARED": "/nonexistent",
             "TMPDIR": str(temporary),
         }
-        return environ | ({"KDUMP_PURE": "1"} if pure else {}) | more
+        # Random rounds are what compares the pure kernel with the compiled one: all of a clone's.
+        kernel = {"KDUMP_PURE": "1"} if pure else {"KDUMP_FUZZ_COUNT": "20"}
+        return environ | kernel | more
 
     def pytest(self, *arguments: str) -> list[str]:
         """Give the command that runs tests in it."""

@@ -97,7 +97,7 @@ def prove_entries(
     """
     offsets, times = view_of(offset_slots), view_of(time_slots)
     found: list[tuple[int, int, int]] = []
-    offset_slot, time_slot, highest, newest, legacy, unsaid = state[:6]
+    offset_slot, time_slot, highest, newest, legacy, unsaid = state
     offset_end, time_end = len(offsets) // 8, len(times) // 12
     columns = (c.B_POSITION, c.B_BASE_OFFSET, c.B_LAST_OFFSET, c.B_MAX_TIMESTAMP, c.B_LAYOUT)
     rows = zip(*(batches.column(column) for column in columns), strict=True)
@@ -134,7 +134,7 @@ def prove_entries(
         highest = max(highest, last)
         newest = max(newest, timestamp)
         legacy |= not timed
-    state[:6] = array("q", (offset_slot, time_slot, highest, newest, legacy, unsaid))
+    state[:] = array("q", (offset_slot, time_slot, highest, newest, legacy, unsaid))
     return found
 
 
@@ -180,8 +180,8 @@ def index_entries(
     """
     offsets: list[bytes] = []
     times: list[bytes] = []
-    last_position, newest, newest_offset = state[:3]
-    entries, last_entry, time_entries, last_time, last_time_offset, then = state[3:9]
+    last_position, newest, newest_offset, *rest = state
+    entries, last_entry, time_entries, last_time, last_time_offset, then = rest
     reason, row = reasons.END, max(first, 0)
     while row < batches.count:
         position = batches.position(row)
@@ -212,7 +212,7 @@ def index_entries(
                 last_time, last_time_offset, then = timestamp, timestamp_offset, entries
         newest, newest_offset = timestamp, timestamp_offset
         row += 1
-    state[:9] = array(
+    state[:] = array(
         "q",
         (
             last_position, newest, newest_offset, entries, last_entry, time_entries, last_time,
@@ -286,7 +286,7 @@ def prove_records(
     wrapper's offset is not its last message's (F12).
     """
     found: list[tuple[int, int, int]] = []
-    row, last, newest, vague, nulls, first_null, slack, first_slack, unsaid = state[:9]
+    row, last, newest, vague, nulls, first_null, slack, first_slack, unsaid = state
 
     def say(why: int, batch: int, record: int) -> None:
         nonlocal unsaid
@@ -342,7 +342,5 @@ def prove_records(
     if complete:
         close(records.count)
         row = -1
-    state[:9] = array(
-        "q", (row, last, newest, vague, nulls, first_null, slack, first_slack, unsaid)
-    )
+    state[:] = array("q", (row, last, newest, vague, nulls, first_null, slack, first_slack, unsaid))
     return found
