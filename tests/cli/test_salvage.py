@@ -12,6 +12,11 @@ from comparing import batches, replica, rewrite_record
 from salvaging import break_batch
 from terminals import on_terminal
 
+from kdump.cli import status
+from kdump.cli.salvage_report import SalvageReport
+from kdump.engine.salvage.options import SalvageOptions
+from kdump.findings.finding import finding
+
 LOG = batches(0, 30)
 
 
@@ -43,6 +48,14 @@ def test_lost_records_set_the_status(copies: list[Path]) -> None:
     assert result.exit_code == 3
     assert read_rows(result)[0]["lost"] == [[10, 14]]
     assert run("--fail-on", "never", copies[0]).exit_code == 0
+
+
+def test_records_that_did_not_arrive_have_a_status_of_their_own() -> None:
+    report = SalvageReport(SalvageOptions(), is_check=True)
+    assert report.status(status.FINDINGS) == status.FINDINGS
+    assert report.takes(finding("produced-short", path="orders-0"))
+    reached = (status.DONE, status.FINDINGS, status.REFUSED)
+    assert [*map(report.status, reached)] == [status.DONE, status.NOT_DONE, status.REFUSED]
 
 
 def test_result_is_built_and_verified(copies: list[Path], tmp_path: Path) -> None:

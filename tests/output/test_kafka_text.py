@@ -228,3 +228,13 @@ def test_unknown_file_is_skipped_with_a_message(log: Path) -> None:
 )
 def test_control_records(control: dict[str, object], text: str) -> None:
     assert control_text({"version": 0, **control}) == text
+
+
+def test_message_under_the_magic_of_a_batch_is_read_as_one(log: Path) -> None:
+    log.write_bytes(builders.message(0, b"k" * 60, b"v", magic=2))
+    lines, _, rest = printed(log)
+    assert lines[2].startswith("baseOffset: 0 lastOffset: ")
+    assert "isvalid: false" in lines[2]
+    assert [found.code for found in rest] == [  # type: ignore[attr-defined]
+        "batch-too-small", "records-undecodable",
+    ]  # fmt: skip

@@ -1,5 +1,7 @@
 """How far a plan has come."""
 
+import pytest
+
 from kdump.engine.work.pace import Progress
 from kdump.output.progress import LookupTally, PlannedTally
 
@@ -27,6 +29,12 @@ def test_bar_shows_its_end_and_the_current_partition() -> None:
     assert tally.place_text() == "orders-1 and 1 more"
     assert tally.amount_text().startswith("512.0 MiB of 1.0 GiB at ")
     assert tally.amount_text().endswith("/s · 2 damage")
+
+
+def test_rate_is_of_the_time_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    for seconds, rate in ((0.5, "1.0 GiB/s"), (2.0, "256.0 MiB/s"), (0.0, "500.0 GiB/s")):
+        monkeypatch.setattr(PlannedTally, "seconds", seconds)
+        assert f" at {rate}" in PlannedTally(planned()).amount_text()
 
 
 def test_current_names_are_escaped() -> None:

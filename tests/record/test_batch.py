@@ -20,6 +20,7 @@ from kdump import kernels
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.record.batch import read_batch
+from kdump.record.legacy import read_past_nested
 
 LIMIT = 1 << 20
 BASE = 4000  # where the entry lies in its file
@@ -172,3 +173,18 @@ def test_partial_message_at_the_end_of_a_wrapper_is_reported() -> None:
 def test_wrapper_at_offset_0_has_absolute_offsets() -> None:
     found, _, _ = read(wrapper(INNER, 0))
     assert [offset for offset, _ in found] == list(range(7))
+
+
+def test_only_the_message_that_is_compressed_again_has_its_codec() -> None:
+    inner = [wrapper([message(0)], 0), message(1), message(2), wrapper([message(3)], 3)]
+    entry = wrapper(inner, 3)
+    batches, _, _ = kernels.walk(entry, 0, len(entry), BASE, -1, True, 1)
+    (piece,) = read_batch(entry, BASE, batches, 0, limit=LIMIT)
+    for most in (1, 8192):
+        parts = read_past_nested(piece, batches, 0, most)
+        codecs = [
+            (part.records.offset(row), part.records.flags_of(row) >> c.INNER_CODEC_SHIFT & 7)
+            for part in parts
+            for row in range(part.records.count)
+        ]
+        assert codecs == [(0, GZIP), (1, 0), (2, 0), (3, GZIP)]

@@ -355,3 +355,15 @@ def test_empty_chunk_changes_nothing() -> None:
         log.take(empty)
         assert list(log.changes(empty)) == []
         assert log.groups() == set()
+
+
+def test_assignor_of_a_newer_group_is_that_of_most_members(tmp_path: Path) -> None:
+    log = Log()
+    log.add(pair(3, ("g",), {"epoch": 2}))
+    asked = {"m1": "range", "m2": "uniform", "m3": "uniform", "m4": None}
+    one = {"clientId": "c", "clientHost": "/h", "instanceId": None, "rackId": None}
+    one |= {"subscribedTopicRegex": None, "classicMemberMetadata": None}
+    for name, assignor in asked.items():
+        log.add(pair(5, ("g", name), {**one, "serverAssignor": assignor}))
+    (group,) = read(log, tmp_path).groups
+    assert (group.protocol, group.epoch, len(group.members)) == ("uniform", 2, 4)

@@ -179,6 +179,10 @@ def test_pax_headers_are_bounded(tmp_path: Path) -> None:
     assert sorted(found.members) == ["a/b", "c/d"]
     assert len(found.problems) == 2
     assert "has a path of 19,999 characters (4,096 at most): left out" in found.problems[0]
+    at_most = [tarfile.TarInfo(name) for name in ("y/" * 64 + "z", "y" * 4096)]
+    beyond = [tarfile.TarInfo(name) for name in ("y/" * 65 + "z", "y" * 4097)]
+    found = opened(tmp_path, tar_of(*at_most, *beyond))
+    assert (len(found.members), len(found.problems)) == (2, 2)
     for words in ({"size": "-512"}, {"size": "9" * 30}, {"GNU.sparse.size": str(1 << 34)}):
         odd = tarfile.TarInfo("a/odd")
         odd.pax_headers = words

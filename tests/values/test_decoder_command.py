@@ -82,6 +82,13 @@ def test_failed_decoder_is_not_called_again(
     assert "The decoder ended and was not used again" in result.stderr
 
 
+def test_decoder_that_does_not_read_is_not_waited_for(tmp_path: Path) -> None:
+    topic(tmp_path / "data", "mine", [(None, b"x" * 300_000)])
+    deaf = f"'{sys.executable}' -c 'import time; time.sleep(20)'"
+    (value,) = values(dump(tmp_path / "data", deaf, "--decoder-timeout", "200ms"))
+    assert "no answer in time" in value["why"]
+
+
 def test_parts_report_undecoded_values(tmp_path: Path, decoder: str) -> None:
     """A process that writes parts has a decoder of its own; what they count is one sum."""
     data, before = tmp_path / "data", "keys and values not decoded: "

@@ -94,3 +94,4 @@ def test_lineage_comes_from_the_batches() -> None:
     ]  # fmt: skip
     assert lineage(spans[:1], [(3, 10), (4, 25)], 20) == [(3, 10)]
     assert lineage([Span(-1, 0, 9, 2, 10)], [(2, 0)], 10) == [(2, 0)]
+    assert lineage([Span(-1, 0, 9, 9, 10), *spans], [], 41) == [(3, 10)]

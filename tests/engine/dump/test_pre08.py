@@ -21,6 +21,7 @@ from kdump.output.jsonl import JsonLines
 from kdump.output.table import Table
 from kdump.output.values import AUTO
 from kdump.output.values import HEX as HEX_BYTES
+from kdump.record.layout import PRE08_SMALLEST
 from kdump.storage.source import Source
 
 BASE = 5000
@@ -164,6 +165,8 @@ def test_flipped_bit_of_the_stored_checksum_is_reported(dump: Dump) -> None:
 def test_tails(dump: Dump, tail: bytes, code: str, mode: str) -> None:
     assert dump.findings(WHOLE + tail, mode=mode) == [(code, len(WHOLE), len(tail))]
     assert dump.values(WHOLE + tail) == [b"a", b"bee", b"one", b"two"]
+    (found,) = (item for item in dump.items(WHOLE + tail, mode) if isinstance(item, Finding))
+    assert found.expected == (PRE08_SMALLEST if code == "batch-length" else None)
 
 
 def test_length_beyond_the_file_before_further_entries(dump: Dump) -> None:
@@ -176,6 +179,8 @@ def test_unknown_magic_is_reported(dump: Dump) -> None:
     broken = put(WHOLE, len(A) + 4, b"\x09")
     assert dump.findings(broken) == [("magic-unknown", len(A), len(B))]
     assert dump.values(broken) == [b"a", b"one", b"two"]
+    (found,) = (item for item in dump.items(broken) if isinstance(item, Finding))
+    assert (found.expected, found.actual) == (None, 9)
 
 
 @pytest.mark.parametrize(

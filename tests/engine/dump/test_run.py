@@ -549,3 +549,15 @@ def test_one_decompressed_batch_is_kept_at_a_time(
             assert len(chunk.data) >= len(value)
             held.append(chunk)
     assert len(held) == 3
+
+
+def test_messages_without_timestamps_have_time_minus_one(tmp_path: Path) -> None:
+    """As brokers return them; so they are shown as of -1, and by no bound from 0 on."""
+    partition = tmp_path / "t-0"
+    partition.mkdir()
+    (partition / f"{0:020}.log").write_bytes(builders.message(0, magic=0))
+    shown = {
+        start: [row["offset"] for row in run_dump(partition, from_time_ms=start)[0]]
+        for start in (-2, -1, 0)
+    }
+    assert shown == {-2: [0], -1: [0], 0: []}

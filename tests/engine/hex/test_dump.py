@@ -124,6 +124,16 @@ def test_every_field_of_a_record_is_annotated() -> None:
     assert not stops(lines)
 
 
+@each("entry", [BATCH, message(48_301_220)])
+def test_odd_offset_and_magic_are_marked(entry: bytes) -> None:
+    header, _, _ = kernels.walk(entry, 0, len(entry), POSITION, 48_301_220, True, 1)
+    lines = list(hex_lines(entry, POSITION, header=header))
+    offset = "baseOffset" if entry is BATCH else "offset"
+    assert field(lines, offset)[1:] == ["48,301,220", "✗ not above the offsets before"]
+    assert "not above" not in "".join(annotate(entry))
+    assert field(annotate(put(entry, 16, b"\x07")), "magic")[1:] == ["7", "✗ not in any version"]
+
+
 def test_all_bytes_of_a_batch_are_shown_in_order() -> None:
     lines = annotate(BATCH)
     digits = ""

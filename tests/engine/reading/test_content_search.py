@@ -16,7 +16,7 @@ PATTERNS = [
     *(rb"abc", rb"a", rb"", rb"x?", rb"ab+c", rb"(?:ab){2}", rb"(a|b)c", rb"[ab]{2}c", rb"a.c"),
     *(rb"^abc", rb"c$", rb"\bab", rb"(?i)ABC", rb"(?i:A)bc", rb"a.*c", rb"(?<=a)bc", rb"(?!a)bc"),
     *(rb"a(?=b)", rb"(?s)a.{0,9}c", rb"[^a]b", rb"a++b", rb"(?>ab|a)c", rb"(ab)?c", rb"a{0}bc"),
-    *(rb"(?P<x>a)(?P=x)", rb"\x00\x00", rb"ab|\Aca"),
+    *(rb"(?P<x>a)(?P=x)", rb"\x00\x00", rb"ab|\Aca", rb"^[ab]", rb"[bc]$"),
 ]
 
 

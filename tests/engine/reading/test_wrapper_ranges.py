@@ -92,3 +92,15 @@ def test_salvage_keeps_wrappers_and_selects_by_inner_offsets(log: Path) -> None:
     assert taken(None, None) == (0, 9, 10, [])
     assert taken(4, 6) == (3, 5, 3, [])
     assert taken(6, None) == (6, 9, 4, [])
+
+
+def test_only_wrappers_are_opened_for_what_follows_them(tmp_path: Path) -> None:
+    """The header of a record batch proves its last offset; what does not open is not asked."""
+    for base in (0, 3):
+        broken = builders.batch(
+            [], base_offset=base, records_count=3, attributes=builders.ZSTD, payload=b"none"
+        )
+        (tmp_path / f"{base:020}.log").write_bytes(broken)
+    assert [one.paths[0][-6:] for one in plan([str(tmp_path)], DumpOptions(from_offset=4))] == [
+        "03.log"
+    ]

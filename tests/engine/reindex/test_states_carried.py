@@ -58,6 +58,13 @@ def test_transaction_may_span_segments(partition: Path) -> None:
     assert index(partition) == aborted_index((PRODUCER, 11, 20, 21))
 
 
+def test_transaction_may_end_in_the_second_segment(partition: Path) -> None:
+    path = partition / f"{10:020}.log"
+    path.write_bytes(marker(10, PRODUCER, ABORT) + write_batch(11, 2))
+    rows_of(partition, only=ONLY, write=True)
+    assert path.with_suffix(".txnindex").read_bytes() == aborted_index((PRODUCER, 0, 10, 11))
+
+
 def test_states_stop_at_an_unselected_segment(partition: Path) -> None:
     """What is open at the end of the first is not what is open at the start of the third."""
     paths = [str(partition / f"{base:020}.log") for base in (0, 20)]

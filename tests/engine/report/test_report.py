@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from click.testing import Result
@@ -20,6 +21,8 @@ from kdump.engine.checks.volumes import Volume
 from kdump.engine.why import run as why_run
 from kdump.errors import TRACEBACK
 from kdump.output.case.pseudonyms import Pseudonyms
+from kdump.output.case.summary import _forecast
+from kdump.rows.verify import NodeStart
 from kdump.storage import passing_sums
 from kdump.storage.source import WATCHED, Source
 
@@ -197,6 +200,36 @@ def test_failed_part_is_reported_and_the_others_are_complete(
     assert "Not complete: the part why" in result.stdout
     assert "## Timeline" in result.stdout
     assert "Events in order:" in result.stdout
+
+
+def test_each_failed_part_is_named_under_its_heading(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*given: object, **named: object) -> Iterator[object]:
+        raise ZeroDivisionError("unforeseen")
+
+    monkeypatch.delenv(TRACEBACK, raising=False)
+    for name in ("cluster", "groups", "info", "timeline", "verify", "why"):
+        monkeypatch.setattr(f"kdump.engine.{name}.run.{name}", fail)
+    text = report("--format", "markdown", *NOW, *NODES).stdout
+    named: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        if line.startswith("## "):
+            heading = line.removeprefix("## ")
+        elif "Not complete: the part " in line:
+            named.setdefault(heading, []).append(line.split("the part ")[1].split()[0].strip(":"))
+    assert named == {
+        "Damage and loss": ["verify"], "Timeline": ["timeline"], "Cluster": ["cluster"],
+        "Consumer groups": ["groups"], "Disk": ["info", "why"],
+    }  # fmt: skip
+
+
+def test_first_three_nodes_that_do_not_start_are_named() -> None:
+    stops = [NodeStart("refuses", "lock", f"why {number}", None, None) for number in range(4)]
+    starts = NodeStart("starts", "none", "", None, None)
+    case = SimpleNamespace(
+        rows=lambda part, kind: [*stops, starts] if kind is NodeStart else [], hide=str
+    )
+    texts = [block.text for block in _forecast(case)]  # type: ignore[arg-type, union-attr]
+    assert texts == [f"A node does not start: why {number}" for number in range(3)]
 
 
 def test_checksum_is_the_same_for_every_reader(tmp_path: Path) -> None:

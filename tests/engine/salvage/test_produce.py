@@ -424,3 +424,14 @@ def test_incomplete_partition_gets_no_group_offset(bench: Bench, tmp_path: Path)
     assert bench.cluster.committed == {Place("g", "orders", 0): 10}
     (summary,) = outcome.fields("group-offsets")
     assert summary["outcomes"] == {"committed": 1, "not-produced": 1}
+
+
+def test_groups_that_a_plan_cannot_name_are_not_in_it(bench: Bench, tmp_path: Path) -> None:
+    one = replica(tmp_path, "one", LOG, partition=DELETED)
+    log = offsets_log.Log()
+    for ended in (False, True):
+        groups = ("g", "a,b")
+        log.add(*(offsets_log.commit(g, "orders-0", None if ended else 10) for g in groups))
+    offsets(one, log)
+    bench.run(one, groups=True)
+    assert (tmp_path / "state.groups.csv").read_text() == "g,orders,0,10\n"

@@ -74,6 +74,24 @@ def test_killed_worker_is_an_error_of_its_item() -> None:
     assert came == [number for number in range(40) if number != 3]
 
 
+@pytest.mark.parametrize(("is_open", "way"), [(False, "fork"), (True, "spawn")])
+def test_processes_are_not_forked_with_an_open_store(
+    monkeypatch: pytest.MonkeyPatch, is_open: bool, way: str
+) -> None:
+    asked = []
+
+    def get_context(name: str) -> None:
+        asked.append(name)
+        raise NotImplementedError
+
+    monkeypatch.setattr("sys.platform", "linux")
+    monkeypatch.setattr("multiprocessing.get_context", get_context)
+    monkeypatch.setattr("kdump.storage.places.is_any_store_open", lambda: is_open)
+    with pytest.raises(NotImplementedError):
+        results(square, ITEMS, 2)
+    assert asked == [way]
+
+
 def test_large_items_are_distributed_one_by_one() -> None:
     large = [item._replace(size_bytes=3 << 20) for item in ITEMS]
     together = [len(choose_batch(large, start, 2)) for start in (0, 20, 39)]
