@@ -265,3 +265,13 @@ def is_same_sentence(foretold: str, sentences: list[str]) -> bool:
     if foretold.startswith("Duplicate log director"):
         return sorted(re.findall(r"[\w/~-]+", foretold)) == sorted(re.findall(r"[\w/~-]+", real))
     return foretold.splitlines()[0] == real
+
+
+def read_rare_starts(kind: str) -> set[tuple[str, str]]:
+    """Name the starts that reach code which hardly any other start reaches: these are always tried.
+
+    Each line has `node` or `full` (of a node with partitions), the release, and what was changed.
+    """
+    lines = (NODES / "rare_starts.tsv").read_text("utf-8").splitlines()
+    found = (line.split("\t") for line in lines)
+    return {(name, version) for of, version, name in found if of == kind}
