@@ -1,9 +1,9 @@
 """What leaders and followers of 14 releases make of random sets is what was recorded.
 
 The sets are drawn as those that brokers and their classes are asked about
-(`test_append_oracle.py`, `test_append_broker.py`). `recorded_appends.txt` has of each its seed, and what is stored or why it
-is refused. The seeds are those of 5,000 that reach what hardly another one does, and a few more.
-Where an answer is meant to change, record anew: KDUMP_RECORD=1 pytest -n0 THIS_FILE.
+(`test_append_oracle.py`, `test_append_broker.py`). `recorded_appends.txt` has of each its seed, and
+what is stored or why it is refused. The seeds are those that reach what hardly another one does,
+and a few more. To record anew: KDUMP_RECORD=1 pytest -n0 THIS_FILE.
 """
 
 import os

@@ -24,6 +24,7 @@ import pytest
 from click.testing import CliRunner
 from directory_blocks import ext4_block
 from option_runs import OPTION_RUNS, write_first_entries
+from rights_log import write_rights
 
 from kdump.cli import cli
 
@@ -215,6 +216,17 @@ TIERED = (
     "find-time --tier DIR/remote/kafka-tiered-storage DIR/d1 max-timestamp",
     "find-time --format table --tier DIR/remote/kafka-tiered-storage DIR/d1 latest-tiered",
 )
+#: A controller's directory with users, rights, quotas and tokens.
+RIGHTS = (
+    "cluster rights",
+    "cluster --format table rights",
+    "cluster --history --format table rights",
+    "cluster --view zookeeper rights",
+    "cluster --view zookeeper --what users,acls --format table rights",
+    "timeline rights",
+    "timeline --format table --detail rights",
+    "report --now 2026-11-28T00:00Z --redact rights",
+)
 #: Where the times of files say nothing, as they are one.
 TIMELINES = (
     "timeline clean/4.1.1",
@@ -262,7 +274,7 @@ def runs() -> Iterator[Run]:
         for sample in WHOLE:
             if rng.random() < 0.4:
                 yield Run(command.replace("DIR", sample))
-    yield from map(Run, (*TOGETHER, *TIMELINES, *OPTION_RUNS))
+    yield from map(Run, (*TOGETHER, *RIGHTS, *TIMELINES, *OPTION_RUNS))
     rng_tiered = random.Random(17)
     for seed in (-1, *range(DAMAGED, DAMAGED + 6)):
         tiered = "damaged/4.1.1-tiered" if seed < 0 else f"damaged-{seed}/damaged/4.1.1-tiered"
@@ -303,6 +315,7 @@ def _write(root: Path) -> None:
     (root / "orders.avsc").write_text('{"type": "record", "name": "Order", "fields": []}')
     shutil.copy(next((root / "clean/4.1.1/d1/orders.zstd-0").glob("*.log")), root / "named.log")
     write_first_entries(root / "sent")
+    write_rights(root / "rights")
     _settle(root)
 
 

@@ -231,6 +231,71 @@ def test_committed_offsets_are_translated_by_records(committed: tuple[Path, Path
     assert one == "orders,0,3\n"
 
 
+def mirror_maker_log(path: Path, key: bytes, values: list[tuple[int, int]], version: bytes) -> None:
+    """Write what MirrorMaker 2 says of offsets: upstream and downstream in each record."""
+    path.mkdir()
+    log = b""
+    for at, (upstream, downstream) in enumerate(values):
+        said = version + struct.pack(">qq", upstream, downstream)
+        said += b"\0\0" if version else b""  # the metadata of a checkpoint
+        one = builders.record(0, 0, key, said)
+        log += builders.batch([one], base_offset=at, base_timestamp=AT_MS)
+    empty = builders.record(0, 0, None, None)
+    log += builders.batch([empty], base_offset=len(values), base_timestamp=AT_MS)
+    (path / f"{0:020}.log").write_bytes(log)
+
+
+def text(word: str) -> bytes:
+    return struct.pack(">h", len(word)) + word.encode()
+
+
+ORDERS = text("orders") + struct.pack(">i", 0)
+
+
+def translated(rows: list[Any]) -> list[tuple[Any, ...]]:
+    return [
+        (one.group, one.source_offset, one.offset, one.basis, one.records_offset, one.sync_offset)
+        for one in rows
+        if isinstance(one, Row) and one.row == "translated-offset"
+    ]
+
+
+def test_offset_syncs_translate_what_is_not_above_them(committed: tuple[Path, Path]) -> None:
+    """The later of two syncs counts; one that goes back ends all before, as after a new topic."""
+    syncs = [(0, 50), (2, 60), (5, 70), (3, 80), (4, 90)]
+    mirror_maker_log(committed[0] / "mm2-offset-syncs.b.internal-0", ORDERS, syncs, b"")
+    assert translated(run_mirror(*committed, groups=True)) == [
+        ("behind", 7, 91, "offset-sync", 5, 91),
+        ("billing", 3, 80, "offset-sync", 3, 80),
+        ("billing-2", 5, 91, "offset-sync", 4, 91),
+        ("start", 0, 0, "records", 0, None),
+    ]
+
+
+def test_checkpoint_of_the_same_offset_is_taken(committed: tuple[Path, Path]) -> None:
+    key = text("billing") + ORDERS
+    path = committed[1] / "a.checkpoints.internal-0"
+    mirror_maker_log(path, key, [(1, 11), (3, 33)], b"\0\0")
+    assert translated(run_mirror(*committed, groups=True))[1] == (
+        ("billing", 3, 33, "checkpoint", 3, None)
+    )
+
+
+def test_topic_with_the_name_of_the_source_before_it_is_its_mirror(tmp_path: Path) -> None:
+    source, target = tmp_path / "a", tmp_path / "b"
+    for root, name in ((source, "orders-0"), (target, "west.orders-0"), (target, "orders-0")):
+        partition(root, name, [0, 1])
+    rows = run_mirror(source, target, alias="west")
+    assert [one.target_topic for one in rows if one.row == "mirror-comparison"] == ["west.orders"]
+
+
+def test_partition_without_a_mirror_is_named(tmp_path: Path) -> None:
+    source, target = tmp_path / "a", tmp_path / "b"
+    for root, name in ((source, "orders-0"), (source, "orders-1"), (target, "orders-0")):
+        partition(root, name, [0, 1])
+    assert verdicts(run_mirror(source, target)) == [("mirrored", None), ("not-here", None)]
+
+
 def test_mirror_options_need_mirror(committed: tuple[Path, Path]) -> None:
     for words, told_ in (
         (("--groups",), "--groups requires --mirror"),
