@@ -218,12 +218,11 @@ TIERED = (
 )
 #: A controller's directory with users, rights, quotas and tokens.
 RIGHTS = (
-    "cluster rights",
     "cluster --format table rights",
-    "cluster --history --format table rights",
+    "cluster --history rights",
     "cluster --view zookeeper rights",
     "cluster --view zookeeper --what users,acls --format table rights",
-    "timeline rights",
+    "cluster --at -1 --format table rights",
     "timeline --format table --detail rights",
     "report --now 2026-11-28T00:00Z --redact rights",
 )
@@ -419,7 +418,10 @@ def run_and_normalize(samples: Path, run: Run, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(time, "time_ns", lambda: NOW_S * 10**9)
     result = CliRunner().invoke(cli, shlex.split(run.words), color=True)
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exc_info
-    text = f"{result.exit_code}\n{result.stdout}\n{result.stderr}".replace(str(samples), "ROOT")
+    text = f"{result.exit_code}\n{result.stdout}\n{result.stderr}"
+    if (out := re.search(r"--out (\S+)", run.words)) is not None:
+        text += _written(samples / out[1])
+    text = text.replace(str(samples), "ROOT")
     return "".join(map(_without_moment, text.splitlines(keepends=True)))
 
 
@@ -427,6 +429,14 @@ def _without_moment(line: str) -> str:
     plain = _COLORS.sub("", line)
     kept = _LINES.sub("", _OF_THE_MOMENT.sub("", plain))
     return line if kept == plain else kept
+
+
+def _written(out: Path) -> str:
+    """Read all files that a run wrote; what is no text in hexadecimal."""
+    found = sorted(path for path in out.rglob("*") if path.is_file())
+    texts = (path.read_bytes() for path in found)
+    shown = (one.decode() if one.isascii() and b"\0" not in one else one.hex() for one in texts)
+    return "".join(f"{path}\n{text}\n" for path, text in zip(found, shown, strict=True))
 
 
 def digest(text: str) -> str:

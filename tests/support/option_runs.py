@@ -77,6 +77,7 @@ _OF_DIRECTORIES = (
     ("timeline --group * --what commit,rebalance --format table", "clean/4.4.0"),
     ("sql --bytes hex 'select key, value from records limit 4'", "clean/4.1.1/d1/orders.zstd-0"),
 )
+_TIER = "damaged/4.1.1-tiered/remote/kafka-tiered-storage"
 _OTHERS = (
     "dump --as log --base-offset 0 --topic-name renamed --partition-number 7 --limit 3 named.log",
     "verify --as log --base-offset 0 --topic-name renamed --partition-number 7 named.log",
@@ -95,6 +96,33 @@ _OTHERS = (
     "carve --prefer longest --partition 0 --decompress-limit 256 image",
     "carve --topic orders* --fail-on never --format csv image clean/4.1.1/d1/orders.zstd-0",
     "schema batch finding --format csv",
+    "duplicates --within '1000 records' --format table clean/4.1.1/d1",
+    "duplicates --within soon clean/4.1.1/d1",
+    "duplicates --by colour clean/4.1.1/d1",
+    "groups --explain --backwards --history clean/4.4.0",
+    "verify --nagios --format table clean/2.8.2",
+    "report --from 2026-11-24T00:00Z --to 2026-11-23T00:00Z clean/2.8.2",
+    "placement --top 1 --partitions 3 --format table clean/4.1.1",
+    "dump --batches --format table clean/4.4.0-transactions",
+    "carve --propose-map proposed.csv disk",
+    "carve --out carved disk",
+    "salvage --out rebuilt damaged/0.10.2.2",
+    "salvage --split-batches --mend-headers --out split damaged/4.1.1-killed",
+    "salvage --format table --out merged clean/4.4.0-transactions damaged/4.1.1-stopped",
+    f"salvage --tier {_TIER} --out from-tier damaged/4.1.1-tiered/d1",
+    "find-offset --format table damaged/4.1.1-tiered/d1 100",
+    "find-offset --max-bytes 300 --format table damaged/4.1.1-tiered/d1 100",
+    (
+        "find-offset --max-bytes 300 --isolation read_committed --format table"
+        " clean/4.4.0-transactions 0"
+    ),
+    f"find-time --format markdown --tier {_TIER} damaged/4.1.1-tiered/d1 1790000041900",
+    "verify --append named.log --format markdown clean/4.1.1/d1/orders.zstd-0",
+    "dump --format kafka --decompress-limit 100 clean/0.10.2.2",
+    "dump --entries --format kafka damaged/0.10.2.2",
+    f"why --free 64KiB --tier {_TIER} --format table damaged/4.1.1-tiered/d1",
+    "why --config retention.bytes=1000 --format table clean/4.1.1",
+    "compare --format table clean/0.7.2 damaged/0.7.2",
     "dump --hex --limit 2 --format markdown clean/4.1.1/d1/orders.lz4-0",
 )
 #: Rows of what other runs print as a table, and tables of what they print as rows.
