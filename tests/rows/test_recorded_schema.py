@@ -1,4 +1,4 @@
-"""Names, types, nullability and defaults of every kind of row are what was recorded: a promise.
+"""Names, types, nullability and defaults of all rows and options are as recorded: a promise.
 
 A member that is added is recorded: KDUMP_RECORD=1 pytest -n0 THIS_FILE. One that is renamed,
 removed, or changes its type breaks whoever reads it.
@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 from commands import run
 
+from kdump.engine.registry import COMMANDS
 from kdump.output.arrow_schema import arrow_type, types_of_kind
 from kdump.rows.declarations import kinds
 
 RECORDED = Path(__file__).with_name("recorded_schema.txt")
+_TYPES = "__annotations__"
 RECORDS = "KDUMP_RECORD" in os.environ
 
 
@@ -35,6 +37,16 @@ def schema_lines() -> list[str]:
     for kind, row in known.items():
         usual = {name: value for name, value in row._field_defaults.items() if value is not None}
         lines += [f"{kind}, unless said: {usual}"] if usual else []
+    for name, command in COMMANDS.items():
+        options = command.options()
+        annotated = (one for kind in type(options).mro() for one in kind.__dict__.get(_TYPES, ()))
+        told = []
+        for member in dict.fromkeys(annotated):
+            usual = getattr(options, member, None)
+            if usual and member != "now_ms":
+                shown = sorted(map(str, usual)) if isinstance(usual, frozenset) else usual
+                told.append(f"{member}={shown}")
+        lines.append(f"{name}, unless asked: {' '.join(told)}")
     return lines
 
 

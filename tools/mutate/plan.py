@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from mutate.reach import Reach, Test
 
-#: Files of tests that look at what the package is as a whole: all outputs, kinds of rows, manual
-#: pages. They run last, whatever they reach: lines that run at import are reached by no one test.
+#: Files of tests that look at what the package is as a whole: all outputs, kinds of rows, findings,
+#: manual pages. They run last, whatever they reach: lines that run at import are reached by none.
 NETS = (
     "tests/cli/test_recorded_outputs.py",
     "tests/rows/test_recorded_schema.py",
     "tests/manuals/test_manual_pages.py",
     "tests/findings/test_catalogue.py",
+    "tests/findings/test_damaged_catalogue.py",
 )
 FIRST_FILES = 4
 FIRST_SECONDS = 5.0
