@@ -246,7 +246,7 @@ DAMAGED = 90  # copies, each asked some of the commands
 _OF_THE_MOMENT = re.compile(
     r'"(?:seconds|kernel|sha256|device|used_bytes|free_bytes|file_system|allocated_bytes)":[^,}]*|'
     r'"size_bytes":\d+(?=,"used)|[\d.,]+ (?:[KMGT]i)?B? ?(?:bytes )?on disk|'
-    r"\bseconds=[\d.]+|"
+    r"\bseconds=[\d.]+|_verify_seconds [\d.]+|"
     r" (?:in|stake\.) [\d.]+ m?s\b"
 )
 #: Words of a disk or a machine in tables: lines with them are left out.
@@ -315,6 +315,7 @@ def _write(root: Path) -> None:
     shutil.copy(next((root / "clean/4.1.1/d1/orders.zstd-0").glob("*.log")), root / "named.log")
     write_first_entries(root / "sent")
     write_rights(root / "rights")
+    shutil.copy(Path(__file__).parents[1] / "captures/clients.pcap.gz", root)
     _settle(root)
 
 
@@ -422,6 +423,9 @@ def run_and_normalize(samples: Path, run: Run, monkeypatch: pytest.MonkeyPatch) 
     if (out := re.search(r"--out (\S+)", run.words)) is not None:
         text += _written(samples / out[1])
     text = text.replace(str(samples), "ROOT")
+    if (written := samples / "written").exists():
+        text += written.read_text("utf-8")
+        written.unlink()
     return "".join(map(_without_moment, text.splitlines(keepends=True)))
 
 

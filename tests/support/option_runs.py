@@ -1,6 +1,7 @@
 """Words of commands for the options that few runs use, over sample data; see the recorded outputs.
 
-`broker.properties`, `orders.avsc`, `named.log`, and `sent` are written beside the sample data.
+`broker.properties`, `orders.avsc`, `named.log`, and `sent` are written beside the sample data. What
+a run writes into `written` is part of its output.
 """
 
 import random
@@ -154,6 +155,33 @@ _OTHER_FORMS = (
     "predict --format table clean/0.8.2.2",
     "transactions clean/4.4.0-transactions",
     "dump --hex --format table damaged/one-bit",
+    "dump clients.pcap.gz",
+    "dump --format table clients.pcap.gz",
+    "verify --format table clients.pcap.gz",
+    "sequences --explained clients.pcap.gz",
+    "verify --append clients.pcap.gz clean/4.1.1/d1/orders.zstd-0",
+    "why --textfile written clean/4.1.1/d1",
+    f"verify --textfile written {_NODES}",
+)
+#: What people try first, and the answer names.
+_TRIED = (
+    *(
+        f"{word} clean/4.1.1/d1"
+        for word in (
+            "ls du cat fsck rebuild restore diff lag txn seek time space postmortem history leader"
+            " forecast metadata image replay query rows gaps repeats hash"
+        ).split()
+    ),
+    *(
+        f"dump --{word} 1 clean/4.1.1/d1"
+        for word in (
+            "json csv count head max max-messages last since after start until before end dir path"
+            " log-dir timezone verbose"
+        ).split()
+    ),
+    "verify --config 1 clean/4.1.1/d1",
+    "timeline --since 1 clean/4.1.1/d1",
+    "timeline --until 1 clean/4.1.1/d1",
 )
 _SENT = (
     *("clean/0.8.2.2/cpt-0", "clean/0.8.2.2/gz-0", "clean/0.8.2.2/nil-0", "clean/0.8.2.2/sn-0"),
@@ -213,5 +241,6 @@ OPTION_RUNS = (
     ),
     *_OTHERS,
     *_OTHER_FORMS,
+    *_TRIED,
     *dict.fromkeys(_appended()),
 )
