@@ -11,6 +11,8 @@ from each import each
 
 from kdump.cli.headings import MOVED
 from kdump.option_values import (
+    read_choice,
+    read_count,
     read_duration,
     read_int64,
     read_pattern,
@@ -18,6 +20,7 @@ from kdump.option_values import (
     read_size,
     read_slice,
     read_time,
+    read_truth,
     read_utc_offset,
 )
 
@@ -174,3 +177,27 @@ def test_setting_for_an_absent_topic_is_reported(command: str, tmp_path: Path) -
     result = run(command, *given, tmp_path, *last)
     assert result.stderr.count("--config ordres:retention.ms=1: no topic here matches") == 1
     assert "ord*" not in result.stderr
+
+
+def test_words_are_read_in_any_case() -> None:
+    assert read_choice(" Latest ", ("latest", "earliest", "none")) == "latest"
+    assert (read_truth("TRUE"), read_truth("false")) == (True, False)
+    assert (read_count("0"), read_count("7")) == (0, 7)
+
+
+@each(
+    ("word", "known", "why"),
+    [
+        ("lates", ("latest", "earliest", "none"), "is unknown: did you mean latest?"),
+        ("?", ("latest", "earliest", "none"), "is unknown: give one of latest, earliest, none"),
+        ("yes", ("true", "false"), "is neither true nor false"),
+    ],
+)
+def test_unknown_word_has_a_hint(word: str, known: tuple[str, ...], why: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(why)):
+        read_choice(word, known)
+
+
+def test_count_below_zero_is_refused() -> None:
+    with pytest.raises(ValueError, match="is below 0"):
+        read_count("-1")

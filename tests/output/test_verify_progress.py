@@ -1,9 +1,19 @@
 """How far a plan has come."""
 
+import os
+import signal
+import threading
+
 import pytest
 
 from kdump.engine.work.pace import Progress
-from kdump.output.progress import LookupTally, PlannedTally
+from kdump.output.progress import (
+    LookupTally,
+    PartsTally,
+    PlannedTally,
+    Tally,
+    answer_progress_signal,
+)
 
 
 def planned() -> Progress:
@@ -56,3 +66,40 @@ def test_lookups_are_counted_by_partition() -> None:
     assert tally.amount_text() == "4 of 10 partitions"
     assert tally.text().startswith("4 of 10 partitions · ")
     assert tally.place_text() == "/data/orders-1"
+    assert tally.at_hand_bytes == 0
+
+
+def test_parts_are_counted_and_the_first_place_named() -> None:
+    tally = PartsTally(planned())
+    assert tally.place_text() == "4 of 10 pieces · /data/orders-1"
+
+
+def test_tally_of_bytes_has_a_rate_and_no_place_at_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Tally, "seconds", 2.0)
+    monkeypatch.setattr(Tally, "size_bytes", 4 << 20)
+    tally = Tally()
+    assert tally.amount_text() == "4.0 MiB at 2.0 MiB/s"
+    assert (tally.total(), tally.place_text()) == (None, "nothing read yet")
+
+
+def test_signal_is_answered_with_a_line(capfd: pytest.CaptureFixture[str]) -> None:
+    before = signal.getsignal(signal.SIGUSR1)
+    with answer_progress_signal(LookupTally(planned())):
+        os.kill(os.getpid(), signal.SIGUSR1)
+    assert signal.getsignal(signal.SIGUSR1) == before
+    line = capfd.readouterr().err
+    assert line.startswith("kdump: 4 of 10 partitions · ")
+    assert line.endswith(" · /data/orders-1\n")
+
+
+def test_signals_are_left_alone_in_another_thread() -> None:
+    seen = []
+
+    def run() -> None:
+        with answer_progress_signal(LookupTally(planned())):
+            seen.append(signal.getsignal(signal.SIGUSR1))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert seen == [signal.getsignal(signal.SIGUSR1)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import struct
 from collections.abc import Callable
 from pathlib import Path
 
@@ -171,3 +172,53 @@ def test_sequence_number_outside_the_window_is_skipped() -> None:
     stream.open(99)
     assert stream.take(segment(100 + (1 << 31), 10), is_last=False) == []
     assert stream.waiting_count == 0
+
+
+def breaks(path: Path, data: bytes) -> list[tuple[int, str]]:
+    return [(one.position, one.reason) for one in read(path, data) if isinstance(one, CaptureBreak)]
+
+
+def test_headers_that_cannot_be_read_end_a_capture(tmp_path: Path) -> None:
+    frames = [(0, captures.frame_of(_MADE[0]))]
+    plain, blocks = captures.pcap(frames), captures.pcapng(frames)
+    for data, expected in (
+        (plain[:20], (0, "the file header is cut short")),
+        (blocks[:8] + b"what" + blocks[12:], (0, "a section has no byte order")),
+        (blocks + blocks[:8] + b"what", (len(blocks), "a section has no byte order")),
+    ):
+        assert breaks(tmp_path / "one", data) == [expected]
+
+
+def test_simple_packets_are_of_the_first_interface(tmp_path: Path) -> None:
+    frame = captures.frame_of(_MADE[2])
+    size = 16 + -(-len(frame) // 4) * 4
+    head = struct.pack("<III", 3, size, len(frame))
+    one = head + frame.ljust(size - 16, b"\0") + struct.pack("<I", size)
+    section = captures.pcapng([])
+    found = read(tmp_path / "one", section + one)
+    assert [part for _, part in bytes_of(section + one, found)] == [_TEXT[:8]]
+    assert [each.at_ms for each in found if isinstance(each, Segment)] == [None]
+
+
+def test_interface_without_a_link_type_has_unread_packets(tmp_path: Path) -> None:
+    frame = captures.frame_of(_MADE[2])
+    data = captures.pcapng([(0, frame)])
+    at = int.from_bytes(data[4:8], "little")  # behind the section's header
+    size = int.from_bytes(data[at + 4 : at + 8], "little")
+    short = struct.pack("<III", 1, 12, 12)
+    (skipped,) = read(tmp_path / "one", data[:at] + short + data[at + size :])
+    assert isinstance(skipped, SkippedPacket)
+    assert skipped.reason == "link type -1 is not supported"
+
+
+def test_options_of_ip_6_are_passed_over_and_fragments_reported(tmp_path: Path) -> None:
+    whole = captures.frame_of(_MADE[2], captures.RAW, ipv6=True)
+    (size,) = struct.unpack(">H", whole[4:6])
+    option = bytes([6, 0, *bytes(6)])
+    more = whole[:4] + struct.pack(">HB", size + 8, 60) + whole[7:40] + option + whole[40:]
+    data = captures.pcap([(0, more)], captures.RAW)
+    assert [part for _, part in bytes_of(data, read(tmp_path / "one", data))] == [_TEXT[:8]]
+    fragment = whole[:6] + bytes([44]) + whole[7:]
+    (skipped,) = read(tmp_path / "two", captures.pcap([(0, fragment)], captures.RAW))
+    assert isinstance(skipped, SkippedPacket)
+    assert skipped.reason == "fragments of IP packets are not reassembled"

@@ -6,6 +6,7 @@ import lzma
 import os
 import random
 import shutil
+import struct
 import subprocess
 import tarfile
 import zipfile
@@ -342,3 +343,104 @@ def test_most_files_are_named_with_a_low_open_file_limit(tmp_path: Path) -> None
     found = [unpacker.spool(io.BytesIO(b"%d" % number), "x").file for number in range(9)]
     assert len([*Path("/proc/self/fd").iterdir()]) <= before + 2
     assert [Path(one).read_bytes() for one in found] == [b"%d" % number for number in range(9)]
+
+
+def sparse(name: str, **headers: str) -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name)
+    info.pax_headers = {f"GNU.sparse.{key}": value for key, value in headers.items()}
+    return info
+
+
+@each(
+    ("headers", "reason"),
+    [
+        ({"size": str(1 << 41), "map": "0,1"}, "is a sparse file of 2,199,023,255,552 bytes"),
+        ({"size": "9", "map": "0,1,0,1"}, "has an invalid sparse map"),
+        ({"size": "9", "map": "8,2"}, "has an invalid sparse map"),
+        ({"size": "9", "map": "0,1"}, "has an invalid sparse map"),
+    ],
+)
+def test_impossible_sparse_maps_are_reported(
+    headers: dict[str, str], reason: str, tmp_path: Path
+) -> None:
+    found = opened(tmp_path, FIRST + tar_of(sparse("a/odd", **headers)))
+    assert list(found.members) == ["d/orders-0/first.log"]
+    assert found.problems[0].startswith(f"the entry at byte 512 {reason}")
+
+
+def test_sparse_map_of_too_many_pieces_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kdump.stores.tar._PIECES", 2)
+    for pieces, problems in ((2, []), (3, ["has more than 2 sparse pieces"])):
+        text = ",".join(f"{at},0" for at in range(pieces))
+        found = opened(tmp_path, FIRST + tar_of(sparse("a/odd", size="9", map=text)))
+        assert [one.partition("512 ")[2][:29] for one in found.problems] == problems
+
+
+def test_sparse_map_before_the_data_must_end(tmp_path: Path) -> None:
+    odd = sparse("a/odd", major="1", minor="0", realsize="9")
+    odd.size = 512
+    data = FIRST + odd.tobuf(tarfile.PAX_FORMAT) + b"9\n0\n".ljust(512, b"\0") + bytes(1024)
+    assert "has a sparse map without an end" in opened(tmp_path, data).problems[0]
+
+
+def test_old_sparse_map_must_end(tmp_path: Path) -> None:
+    header = bytearray(with_size(b"0" * 11 + b"\0", tarfile.GNUTYPE_SPARSE))
+    header[482], header[483:495] = 1, b"0" * 11 + b"\0"
+    header[148:156] = b" " * 8
+    header[148:156] = b"%06o\0 " % sum(header)
+    found = opened(tmp_path, FIRST + bytes(header))
+    assert "has a sparse map without an end" in found.problems[0]
+
+
+def test_names_in_global_headers_and_long_links_are_taken(tmp_path: Path) -> None:
+    link = with_size(b"0" * 10 + b"7\0", tarfile.GNUTYPE_LONGLINK) + b"a/file\0".ljust(512, b"\0")
+    hard = tarfile.TarInfo("a/link")
+    hard.type, hard.linkname = tarfile.LNKTYPE, "cut"
+    data = tar_of(tarfile.TarInfo("a/file"))[:512] + link + hard.tobuf(tarfile.GNU_FORMAT)
+    assert sorted(opened(tmp_path, data + bytes(1024)).members) == ["a/file", "a/link"]
+    whole = tarfile.TarInfo.create_pax_global_header({"path": "b/named"})
+    assert list(opened(tmp_path, whole + FIRST + bytes(1024)).members) == ["b/named"]
+
+
+def test_extended_header_must_be_whole(tmp_path: Path) -> None:
+    header = with_size(b"0" * 7 + b"1000\0", tarfile.XHDTYPE)
+    assert "ends in its extended header" in opened(tmp_path, FIRST + header + b"x").problems[0]
+
+
+def zip_of(*names: str, method: int = zipfile.ZIP_STORED) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", method) as archive:
+        for name in names:
+            archive.writestr(name, b"content")
+    return out.getvalue()
+
+
+def test_problems_of_a_zip_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kdump.stores.unpacking._MOST_PROBLEMS", 3)
+    found = opened(tmp_path, zip_of(*("a/" * 70 + str(number) for number in range(9))))
+    assert len(found.problems) == 5
+    assert "left out" in found.problems[0]
+    assert found.problems[-1].startswith("reading what comes before ")
+
+
+def test_zip_member_must_lie_inside(tmp_path: Path) -> None:
+    data = bytearray(zip_of("a/x", "a/y"))
+    at = data.index(b"PK\1\2")
+    data[at + 20 : at + 28] = struct.pack("<II", 1 << 20, 1 << 20)
+    found = opened(tmp_path, bytes(data))
+    assert list(found.members) == ["a/y"]
+    assert found.problems == ["a/x is left out: it reaches beyond the end of the archive"]
+
+
+@pytest.mark.parametrize("form", ["bzip2", "lz4"])
+def test_compressed_file_of_each_kind_is_read(form: str, tmp_path: Path) -> None:
+    import bz2
+
+    import lz4.frame
+
+    pack = {"bzip2": bz2.compress, "lz4": lz4.frame.compress}[form]
+    data = pack(tar_of(tarfile.TarInfo("a/x")))
+    assert kind_of(data[:512]) == form
+    assert list(opened(tmp_path, data).members) == ["a/x"]

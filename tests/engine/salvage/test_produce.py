@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import builders
+import commands
 import metadata_log as m
 import offsets_log
 import pytest
@@ -435,3 +436,90 @@ def test_groups_that_a_plan_cannot_name_are_not_in_it(bench: Bench, tmp_path: Pa
     offsets(one, log)
     bench.run(one, groups=True)
     assert (tmp_path / "state.groups.csv").read_text() == "g,orders,0,10\n"
+
+
+# On a terminal ---------------------------------------------------------------------------------
+
+
+def said(bench: Bench, monkeypatch: pytest.MonkeyPatch, *words: object) -> tuple[int, str]:
+    """Run the command; give its status, and what it says beside the rows."""
+    monkeypatch.setattr("kdump.cli.salvage_report.is_terminal", lambda _: True)
+    monkeypatch.setattr("sys.argv", ["kdump", "produce", *map(str, words)])
+    asked = ("--bootstrap-server", "b:9092", "--resume", bench.path / "state", "--format", "table")
+    result = commands.run("produce", *asked, *words)
+    return result.exit_code, result.stderr
+
+
+def with_groups(path: Path) -> Path:
+    one = replica(path, "one", LOG)
+    log = offsets_log.Log()
+    log.add(offsets_log.commit("g0", "orders-0", 10))
+    offsets(one, log)
+    return one
+
+
+def test_dry_run_says_that_nothing_was_sent(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    status, text = said(bench, monkeypatch, "--dry-run", replica(tmp_path, "one", LOG))
+    assert status == 0
+    assert "Nothing was sent. To send it: kdump produce" in text
+    assert "--dry-run" not in text.partition("To send it:")[2]
+    assert not bench.cluster.logs
+
+
+def test_planned_offsets_of_groups_have_the_command_that_commits_them(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    status, text = said(bench, monkeypatch, "--groups", with_groups(tmp_path))
+    plan = f"{bench.path}/state.groups.csv"
+    assert status == 0
+    assert f"The new offset of each record: {bench.path}/state.offsets.csv" in text
+    assert "To commit the offsets of groups: kafka-consumer-groups.sh --bootstrap-server" in text
+    assert f"--from-file {plan} --execute" in text
+
+
+def test_committed_offsets_of_groups_are_counted(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    status, text = said(bench, monkeypatch, "--apply-groups", with_groups(tmp_path))
+    assert status == 0
+    assert "kdump: offsets of groups: 1 applied, 0 not applied" in text
+    assert "To commit" not in text
+
+
+def test_offsets_that_were_not_committed_have_their_reason(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = with_groups(tmp_path)
+    bench.cluster.before_send = lambda: None
+    words = ("--apply-groups", "--groups-at", "2001-01-01T00:00Z", one)
+    _, text = said(bench, monkeypatch, *words)
+    assert "offsets of groups: 0 applied, " in text
+    assert "; as of 2001-01-01T00:00:00" in text
+
+
+def test_groups_at_needs_groups(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    status, text = said(bench, monkeypatch, "--groups-at", "2001-01-01T00:00Z", bench.path)
+    assert (status, "--groups-at requires --groups or --apply-groups" in text) == (2, True)
+
+
+def test_records_that_did_not_arrive_have_a_status_of_their_own(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = two(tmp_path)
+    monkeypatch.setattr(held_files, "_room_for", lambda _: 2)
+    bench.cluster.before_send = lambda: shutil.rmtree(one / "orders-1", ignore_errors=True)
+    status, text = said(bench, monkeypatch, one)
+    assert status == 1
+    assert "of 50 records have not arrived" in text
+
+
+def test_headers_are_sent_as_they_were(bench: Bench, tmp_path: Path) -> None:
+    one = tmp_path / "one" / "orders-0"
+    one.mkdir(parents=True)
+    record = builders.record(0, headers=[(b"trace", b"7"), (b"empty", None)])
+    (one / f"{0:020}.log").write_bytes(builders.batch([record]))
+    assert not bench.run(one.parent).errors
+    (sent,) = bench.cluster.logs["orders", 0]
+    assert list(sent.headers or ()) == [("trace", b"7"), ("empty", None)]
