@@ -22,12 +22,14 @@ def split_up(path: Path, split_bytes: int | None, **options: Any) -> list[Split]
     return [split for split in planned if isinstance(split, Split)]
 
 
-def read_split(split: Split, **options: Any) -> tuple[Rows, SplitEdges | None]:
+def read_split(
+    split: Split, by: type[SplitReader] = SplitReader, **options: Any
+) -> tuple[Rows, SplitEdges | None]:
     """Give what one worker finds."""
     text = bytearray()
     sink = JsonLines(text.extend, BYTES_HEX)
     found: list[Finding] = []
-    reader = SplitReader(split, DumpOptions(**options))
+    reader = by(split, DumpOptions(**options))
     for item in reader.items():
         if isinstance(item, Exception):
             raise item

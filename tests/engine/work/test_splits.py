@@ -11,13 +11,16 @@ import damage
 import pytest
 from corpus import corpus, files, names
 from dumped import run_dump
+from each import each
 from long_runs import LONG
 from oracle import oracle
 from splitting import read_split, read_splits, split_up
 
+from kdump.engine.dump.split_reader import ProvedReader
 from kdump.engine.reading.options import DumpOptions
 from kdump.engine.reading.split_edges import SplitEdges, edges_meet
 from kdump.engine.work.splits import plan
+from kdump.findings.finding import Finding
 
 SIZES = (1, 64 << 10, 16 << 20, None)
 
@@ -139,17 +142,17 @@ def test_entry_that_points_at_a_batch_inside_a_value(directory: Directory) -> No
     assert same(directory.path, inside - 50) == 1
 
 
-@pytest.mark.parametrize(
-    "harm",
-    [
-        lambda data: damage.flip(data, 5000),
-        lambda data: damage.zero(data, 9000, 4000),
-        lambda data: damage.cut(data, len(data) - 30),
-        lambda data: damage.remove(data, 10_000, 17),
-        lambda data: damage.swap(data, 0, 20_000, 1500),
-        lambda data: damage.repeat(data, 3000, 2000),
-    ],
-)
+HARMS: list[Callable[[bytes], bytes]] = [
+    lambda data: damage.flip(data, 5000),
+    lambda data: damage.zero(data, 9000, 4000),
+    lambda data: damage.cut(data, len(data) - 30),
+    lambda data: damage.remove(data, 10_000, 17),
+    lambda data: damage.swap(data, 0, 20_000, 1500),
+    lambda data: damage.repeat(data, 3000, 2000),
+]
+
+
+@pytest.mark.parametrize("harm", HARMS)
 @pytest.mark.parametrize("split_bytes", [1, 4096, 9001])
 def test_damaged_log_is_read_again_as_one(
     directory: Directory, harm: Callable[[bytes], bytes], split_bytes: int
@@ -159,6 +162,54 @@ def test_damaged_log_is_read_again_as_one(
     assert same(directory.path, split_bytes) == was_cut
     assert was_cut or split_bytes == 1
     same(directory.path, split_bytes, mode="batches")
+
+
+def proved(path: Path, split_bytes: int, **options: object) -> tuple[list[object], list[Finding]]:
+    """Read all pieces by readers that prove what is before them."""
+    rows: list[object] = []
+    found: list[Finding] = []
+    for split in split_up(path, split_bytes, **options):
+        (some, more), _ = read_split(split, ProvedReader, **options)
+        rows += some
+        found += more
+    return rows, found
+
+
+@pytest.mark.parametrize("harm", [bytes, *HARMS])
+def test_proved_pieces_are_together_the_whole_log(
+    directory: Directory, harm: Callable[[bytes], bytes]
+) -> None:
+    directory.write(harm(directory.data))
+    rows, found = proved(directory.path, 4096)
+    whole, of_whole = run_dump(directory.path)
+    assert rows == whole
+    assert [one[:9] for one in found] == [one[:9] for one in of_whole]  # the rest is advice
+
+
+@each(
+    "options",
+    [
+        {"from_time_ms": 1_700_000_000_222},
+        {"from_time_ms": 1_800_000_000_000},
+        {"from_offset": 155, "to_offset": 233},
+        {"to_offset": 100},
+        {"mode": "batches"},
+        {"decompress_limit": 900},
+    ],
+)
+def test_proved_pieces_have_what_is_asked_for(
+    directory: Directory, options: dict[str, object]
+) -> None:
+    assert proved(directory.path, 5000, **options) == run_dump(directory.path, **options)
+
+
+def test_proved_piece_of_a_log_that_changed_has_all_or_nothing(directory: Directory) -> None:
+    first, second, *_ = split_up(directory.path, 5000)
+    directory.write(directory.data[: directory.starts[30]])
+    assert len(read_split(first, ProvedReader)[0][0]) == 300
+    assert read_split(second, ProvedReader)[0] == ([], [])
+    directory.log.unlink()
+    assert read_split(first, ProvedReader)[0] == ([], [])
 
 
 def test_offsets_that_fall_between_two_pieces(directory: Directory) -> None:
