@@ -23,7 +23,7 @@ from zlib import crc32
 import pytest
 from click.testing import CliRunner
 from directory_blocks import ext4_block
-from option_runs import OPTION_RUNS, write_first_entries
+from option_runs import OPTION_RUNS, RARE_DAMAGE, write_first_entries
 from rights_log import write_rights
 
 from kdump.cli import cli
@@ -274,6 +274,7 @@ def runs() -> Iterator[Run]:
             if rng.random() < 0.4:
                 yield Run(command.replace("DIR", sample))
     yield from map(Run, (*TOGETHER, *RIGHTS, *TIMELINES, *OPTION_RUNS))
+    yield from (Run(words, seed) for seed, words in RARE_DAMAGE)
     rng_tiered = random.Random(17)
     for seed in (-1, *range(DAMAGED, DAMAGED + 6)):
         tiered = "damaged/4.1.1-tiered" if seed < 0 else f"damaged-{seed}/damaged/4.1.1-tiered"

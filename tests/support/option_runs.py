@@ -244,3 +244,20 @@ OPTION_RUNS = (
     *_TRIED,
     *dict.fromkeys(_appended()),
 )
+
+#: What hardly another copy with damage reaches: the seed of the damage, and the words.
+RARE_DAMAGE = (
+    (1000, "report --now 2026-11-28T00:00Z --deep damaged-1000/clean/0.8.2.2"),
+    (1003, "why --rolls --cleaner damaged-1003/clean/0.7.2"),
+    (1006, "salvage --split-batches --out out-1006 clean/0.8.2.2 damaged-1006/clean/0.8.2.2"),
+    (1007, "dump --entries --format kafka damaged-1007/damaged/4.1.1-killed"),
+    (1020, "compare --mirror --groups clean/4.1.1 damaged-1020/clean/4.1.1"),
+    (1037, "dump --entries --format kafka damaged-1037/damaged/4.1.1-stopped"),
+    (1044, "cluster damaged-1044/clean/4.4.0-transactions"),
+    (
+        1046,
+        "predict --broker-version 2.8 --format table damaged-1046/damaged/4.4.0-three-nodes/n1",
+    ),
+    (1080, "why --free 100KiB --format table damaged-1080/damaged/0.10.2.2"),
+    (1097, "elect --format table damaged/4.1.1-stopped damaged-1097/damaged/4.1.1-stopped"),
+)
