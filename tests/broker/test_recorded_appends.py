@@ -6,11 +6,13 @@ what is stored or why it is refused. The seeds are those that reach what hardly 
 and a few more. To record anew: KDUMP_RECORD=1 pytest -n0 THIS_FILE.
 """
 
+import gzip
 import os
 import random
 from pathlib import Path
 
 import builders as b
+import produced_sets
 import pytest
 from each import most_cases
 from produced_sets import HOUR_MS, NOW_MS, draw_set
@@ -39,7 +41,7 @@ def draw_pre08_set(rng: random.Random, depth: int = 0) -> bytes:
     found = b""
     for _ in range(rng.choice((1, 1, 2, 4))):
         codec = rng.choice((1, 2)) if depth < 2 and rng.random() < 0.3 else 0
-        pack = (bytes, b.gzip_bytes, xerial)[codec]
+        pack = (bytes, gzip_stored, xerial)[codec]
         value = pack(draw_pre08_set(rng, depth + 1)) if codec else rng.randbytes(rng.randrange(60))
         magic = rng.choice((0, 1, 1, 1)) if not codec else 1
         one = bytearray(b.pre08_message(value, magic=magic, attributes=codec))
@@ -84,6 +86,11 @@ def break_inside(rng: random.Random, data: bytes) -> bytes:
     return bytes(changed)
 
 
+def gzip_stored(data: bytes) -> bytes:
+    """Write a gzip stream that all releases of zlib write alike."""
+    return gzip.compress(data, 0, mtime=0)
+
+
 def answers(seed: int) -> str:
     """Send two sets to a topic, one of them perhaps twice; say what came of each."""
     rng = random.Random(seed)
@@ -126,9 +133,9 @@ def answers(seed: int) -> str:
             told.append("over the limit")
         else:
             steps = " ".join(step for step, _ in answer.steps)
-            told.append(
-                f"{answer.duplicate_of or ''}{[tuple(run) for run in answer.stored]} {steps}"
-            )
+            shown = 7 if answer.rewritten else 9  # how well a library compresses is its own matter
+            runs = [tuple(run)[:shown] for run in answer.stored]
+            told.append(f"{answer.duplicate_of or ''}{runs} {steps}")
             end = answer.next_offset if answer.duplicate_of is None else end
     role = "follower" if follower else "leader"
     return f"{text_of(version)} {role}\t" + "\t".join(told)
@@ -139,7 +146,9 @@ def read_recorded() -> dict[int, str]:
     return {int(seed): told for seed, _, told in (line.partition("\t") for line in lines)}
 
 
-def test_answers_are_those_recorded() -> None:
+def test_answers_are_those_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    packers = produced_sets.PACKERS
+    monkeypatch.setattr(produced_sets, "PACKERS", (packers[0], gzip_stored, *packers[2:]))
     recorded = read_recorded()
     if "KDUMP_RECORD" in os.environ:
         lines = (f"{seed}\t{answers(seed)}\n" for seed in recorded)

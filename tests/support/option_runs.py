@@ -108,7 +108,7 @@ _OTHERS = (
     "carve --propose-map proposed.csv disk",
     "carve --out carved disk",
     "salvage --out rebuilt damaged/0.10.2.2",
-    "salvage --split-batches --mend-headers --out split damaged/4.1.1-killed",
+    "salvage --mend-headers --out mended damaged/4.1.1-killed",
     "salvage --format table --out merged clean/4.4.0-transactions damaged/4.1.1-stopped",
     f"salvage --tier {_TIER} --out from-tier damaged/4.1.1-tiered/d1",
     "find-offset --format table damaged/4.1.1-tiered/d1 100",
@@ -249,7 +249,6 @@ OPTION_RUNS = (
 RARE_DAMAGE = (
     (1000, "report --now 2026-11-28T00:00Z --deep damaged-1000/clean/0.8.2.2"),
     (1003, "why --rolls --cleaner damaged-1003/clean/0.7.2"),
-    (1006, "salvage --split-batches --out out-1006 clean/0.8.2.2 damaged-1006/clean/0.8.2.2"),
     (1007, "dump --entries --format kafka damaged-1007/damaged/4.1.1-killed"),
     (1020, "compare --mirror --groups clean/4.1.1 damaged-1020/clean/4.1.1"),
     (1037, "dump --entries --format kafka damaged-1037/damaged/4.1.1-stopped"),
