@@ -439,7 +439,8 @@ def _small_files(partition: str, broker: Version, *, kraft: bool) -> Iterator[Fa
     identity = os.path.join(partition, names.PARTITION_METADATA)
     if has(broker, v.TOPIC_IDS) and (message := refuse_identity(identity, broker)):
         remedy = (
-            "Write it again: version: 0, and the topic_id that kdump cluster --what topics gives."
+            "Write it again with the lines `version: 0` and `topic_id: ID`; kdump cluster --what "
+            "topics shows the id."
             if kraft
             else "Move it away: the start writes it again with the id that ZooKeeper has, and "
             "nothing is lost."

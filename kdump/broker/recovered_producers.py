@@ -225,7 +225,7 @@ def _raise_refusal(entries: Entries, rows: RecordBatches, event: Event) -> None:
         return
     if event.problem == "type":
         raise RefusalError(
-            f"IllegalArgumentException: control type {event.kind} does not end a transaction"
+            f"IllegalArgumentException: control type {event.kind} is neither ABORT nor COMMIT"
         )
     if event.problem == "short" and has(entries.broker, SHORT_MARKERS_RAISE):
         raise RefusalError(f"BufferUnderflowException: {_SHORT}")

@@ -189,8 +189,9 @@ def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> N
 def cli() -> None:
     """Inspect, check, and rescue the data directories of Kafka brokers.
 
-    Reads data of every Kafka version, damaged or not, with or without a running broker. Nothing
-    is changed, except by reindex --write, salvage --out, carve --out, and the produce command.
+    Reads data of every Kafka version, damaged or not, with or without a running broker. Only
+    reindex --write changes a data directory; salvage --out, carve --out, and reindex --out create
+    new directories, and produce writes to a running cluster.
 
     \b
     Examples:

@@ -66,7 +66,7 @@ _MOMENT = Read("offset|time", read_moment)
 @_SELECTION(
     "--view",
     type=click.Choice(("zookeeper",)),
-    help="Show the same facts under their ZooKeeper paths.",
+    help="Show the metadata as the tree of znodes that it would be in ZooKeeper.",
 )
 @_SELECTION("--show-secrets", help="Show sensitive settings, and the salts and keys of users.")
 @shared_options()
@@ -86,10 +86,10 @@ def cluster(
     topics are included, with the time and the record of the deletion.
 
     PATHS are data directories of controllers or brokers (both store the log), or the directory
-    __cluster_metadata-0. In --at and --diff, numbers below 978307200 are offsets; larger ones are
-    epoch milliseconds. --topic and --partition select topics. An unreadable part of the log is
-    reported as a finding; the next snapshot makes the state complete again. A cluster with
-    ZooKeeper has little metadata on disk, and only that is shown.
+    __cluster_metadata-0. In --at and --diff, a number below 978307200 is an offset, and any other
+    is a time in epoch milliseconds. --topic and --partition select topics. An unreadable part of
+    the log is reported as a finding; the next snapshot makes the state complete again. A cluster
+    with ZooKeeper has little metadata on disk, and only that is shown.
 
     Sensitive settings, and the salts and keys of users, are masked unless --show-secrets is given.
 

@@ -38,7 +38,7 @@ _REPORT = under("Report")
 @_MIRRORS(
     "--alias",
     metavar="NAME",
-    help="With --mirror: the alias of the source cluster, which mirrored topics have as a prefix.",
+    help="With --mirror: the alias of the source cluster, the prefix of mirrored topics.",
 )
 @_MIRRORS("--ignore-times", help="With --mirror: ignore differences in record times.")
 @scratch_option(_MIRRORS)
@@ -55,21 +55,21 @@ def compare(paths: tuple[str, ...], *, writing: OutputSpec, **asked: Any) -> int
     directories with segments. Headers and checksums of all batches are compared; records are
     decoded only where these differ.
 
-    Normal differences between brokers are notes: logs that start or end at different offsets,
-    more compaction on one side, different segments, the same records in different batches. These
+    Normal differences between brokers are notes: logs that start or end at different offsets, more
+    compaction on one side, different segments, the same records in different batches. The following
     are damage: different records at one offset, the same offset under different leader epochs,
     bytes that can be read on one side only, records missing inside a log, and logs that end below
-    an offset that they once had.
+    an offset that they once reached.
+
+    For each partition, shows a one-word verdict, the last common leader epoch and offset, what each
+    replica has beyond that, and the replica to copy from.
 
     With --mirror, the directories belong to two clusters, where the same records have different
     offsets. The output lists the mirrored ranges and their offset shift, and records that are
     missing on one side, out of order, or duplicated. Records are matched by key, value, headers,
-    and time. --groups translates committed offsets with MirrorMaker's checkpoints and offset syncs;
-    without these, it compares records. --format reset-csv writes the translated offsets for
-    kafka-consumer-groups --reset-offsets --from-file.
-
-    Each partition gets a one-word verdict, the last common leader epoch and offset, what each
-    replica has beyond that, and the replica to copy from.
+    and time. --groups translates committed offsets with MirrorMaker's checkpoints and offset syncs,
+    or, without these, by comparing records. --format reset-csv writes the translated offsets
+    for kafka-consumer-groups --reset-offsets --from-file.
 
     \b
     Examples:

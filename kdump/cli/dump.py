@@ -49,7 +49,8 @@ _FILTERS = under("Filters")
 )
 @_ROWS_AND_VALUES(
     "--records-only",
-    help="Omit the rows of batches whose records cannot be read; findings still report them.",
+    help="A batch whose records cannot be read has a row of its own: leave such rows out. "
+    "Findings still report them.",
 )
 @_ROWS_AND_VALUES(
     "--decode",
@@ -63,9 +64,9 @@ _FILTERS = under("Filters")
     "schema_files",
     metavar="TOPIC=FILE",
     multiple=True,
-    help="Decode TOPIC's values with this .avsc or .proto file (repeatable). In place of "
-    "TOPIC=FILE: the name of a schema registry's topic (_schemas), or a directory that contains "
-    "it.",
+    help="Decode TOPIC's values with this .avsc or .proto file (repeatable). "
+    "Instead of TOPIC=FILE, give a schema registry's topic (_schemas), or a directory that "
+    "contains it.",
 )
 @_ROWS_AND_VALUES(
     "--schemas-at", "schemas_at_ms", type=TIME, help="Use the schemas registered at this time."

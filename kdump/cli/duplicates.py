@@ -60,7 +60,7 @@ def read_within(text: str) -> Within:
     "--by",
     type=Read("what", read_compared, (*_WORDS, _HEADER)),
     default="key,value",
-    help="Compare by key, value, key,value, or header:NAME.",
+    help="Compare by key; by value; by both (key,value); or by one header (header:NAME).",
 )
 @_COMPARISON(
     "--within",
@@ -85,14 +85,15 @@ def duplicates(
     isolation: str,
     **asked: Any,
 ) -> int:
-    """Find records of a topic with equal keys, values, or headers, on any partition under
+    """Find records with equal keys, values, or headers in all partitions of a topic under
     PATHS.
 
-    Each copy is listed with its location, time, and producer. Retries by another producer, and
-    replayed topics, have new sequence numbers, so kdump sequences does not find them.
+    Each copy is listed with its location, time, and producer. Records that were
+    sent again by a new producer, or by a replay, have new sequence numbers, so kdump sequences does
+    not find them.
 
-    All records are read. The result is exact. Sorting needs little memory, but scratch files about
-    as large as the compared data. Duplicates are notes, so they give exit status 3 only with
+    All records are read. The result is exact. Sorting needs little memory, but about as much space
+    in --scratch as the compared data. Duplicates are notes, so they give exit status 3 only with
     --fail-on note.
 
     \b

@@ -25,10 +25,10 @@ def elect(paths: tuple[str, ...], **asked: Any) -> int:
     Give two or more directories: data directories of different brokers, partition directories, or
     directories with segments. The best leader is the replica with the
     newest leader epoch at the end of its log and, among those, the highest end offset. Records
-    that a start of the broker would truncate do not count.
+    that the broker would truncate when it starts do not count.
 
     Shows what every other choice would lose, what the controller does by itself, the command to
-    type, and the order in which to start the nodes if there are several partitions. The in-sync
+    type, and, for several partitions, the order in which to start the nodes. The in-sync
     replicas come from the metadata log, if one directory has it. Damage inside the logs is not
     checked: use kdump compare.
 

@@ -27,22 +27,22 @@ _FETCH = under("Fetch")
 @_FETCH("--max-offset", type=FROM_0, help="With --max-bytes: end the fetch before this offset.")
 @shared_options(LOOKUP_FORMATS, metavar="PATHS... OFFSET", last=("OFFSET", read_int64))
 def find_offset(paths: tuple[str, ...], **asked: Any) -> int:
-    """Find OFFSET in each partition under PATHS as a broker does, and the record that a
+    """In each partition under PATHS, find OFFSET as a broker does, and show the record that a
     consumer receives.
 
     Shows the segment, the index entry, the batch, and the first record at or after OFFSET, one
     row per partition. PATHS are segment files (each selects its partition), partition
     directories, or data directories.
 
-    Reads only the checkpoints, the files of the segment that may contain the offset, and the index
-    and the end of the newest segment; read_committed also reads the batch headers after the newest
-    usable producer snapshot. Brokers do not verify checksums, but consumers do: if a consumer meets
-    damage before it reaches the record, a finding reports it, and the exit status is 3.
+    Reads only the checkpoints, the segment that may contain the offset, and the index and end of
+    the newest segment. read_committed also reads the batch headers after the newest usable producer
+    snapshot. Brokers serve batches without verifying checksums, but consumers verify them. Damage
+    that stops a consumer before it reaches the record is reported as a finding (exit status 3).
 
     With --max-bytes, shows the bytes that one fetch returns: where they start and end, the complete
     batches, and the batch that is cut off at the end.
 
-    In Kafka 0.7, offsets are byte positions, and the entry that contains the byte is shown. The
+    In Kafka 0.7, offsets are byte positions, and the message that contains the byte is shown. The
     exit status is 4 if no partition has an answer.
 
     \b

@@ -62,7 +62,8 @@ def find_time(paths: tuple[str, ...], **asked: Any) -> int:
     earliest-pending-upload.
 
     A broker searches one segment only: the first whose last time index entry is at or after TIME.
-    If that segment has no such record, the answer is "none", even if a later segment has one.
+    If that segment has no record at or after TIME, the answer is "none", even if a later segment
+    has one.
     --check scans the log and reports where this rule, or a wrong index, changes the answer.
 
     The exit status is 4 if no partition has an answer.

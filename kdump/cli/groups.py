@@ -37,7 +37,7 @@ _SELECTION = under("Selection")
 )
 @_SELECTION("--from", "from_ms", type=TIME, help="With --history: start at this time.")
 @_SELECTION("--to", "to_ms", type=TIME, help="With --history: stop before this time.")
-@version_option(_SELECTION, "Treat offsets as expired by the rules of this version.")
+@version_option(_SELECTION, "Expire offsets by the rules of this version.")
 @shared_options(LOOKUP_FORMATS, on_spark=False)
 def groups(
     paths: tuple[str, ...],
@@ -51,15 +51,14 @@ def groups(
     Replays __consumer_offsets under PATHS, and __share_group_state if there are share groups.
     --topic and --partition select committed offsets.
 
-    If the partition of a committed offset is under PATHS too, its row has the start and end of the
-    log, and the lag: high watermark minus committed offset. The high watermark comes from a
-    checkpoint that brokers write every five seconds. With --at, log and lag still describe the
-    disk as it is now.
+    If the partition that an offset was committed for is also under PATHS, the row has the log
+    start, the log end, and the lag, too (high watermark minus committed offset). The high watermark
+    comes from a checkpoint that brokers write every five seconds. With --at, the log start, log
+    end, and high watermark are still those that are on the disk now.
 
-    An offset committed in a transaction counts from the transaction marker on; until then its row
-    is `pending`. --history shows changes of committed offsets, joins, leaves, rebalances, and the
-    owners of each partition over time. A change while the group had no members comes from an admin
-    client, or from a consumer that assigns its partitions itself. --explain names the Kafka
+    An offset committed in a transaction takes effect at the transaction marker; until then its row
+    is `pending`. An offset that changed while the group had no members was committed by an admin
+    client, or by a consumer that assigns its partitions itself. --explain names the Kafka
     assignors that would produce each assignment, and reports assignments that the group's own
     assignor would not produce. Compaction removes superseded records; --at and --history report
     where records are missing. The state PreparingRebalance

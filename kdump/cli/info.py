@@ -26,16 +26,15 @@ _DISPLAY = under("Display")
 )
 @shared_options(on_spark=False, decompresses=False, missing=None)
 def info(paths: tuple[str, ...], **asked: Any) -> int:
-    """Show the topics in a data directory, the Kafka release that wrote it, and problems, each
-    with the command to type next.
+    """Show the topics in a data directory, the Kafka release that wrote it, and its problems, with
+    the command to type next for each.
 
     Reads names, sizes, checkpoints, meta.properties, and the metadata log; no other log is
     opened, so it is quick on any directory and safe next to a running broker. `kdump PATH` is
-    the same. Without PATHS: the directories of a broker that runs on this host, if this user can
-    read its command line.
+    the same. Without PATHS, it shows the directories of a broker that runs on this host, if you may
+    read the broker's command line.
 
-    Sizes exclude indexes. Times are file modification times. Each hint describes something
-    unusual, with the command to type next.
+    Sizes exclude indexes. Times are file modification times.
 
     \b
     Examples:

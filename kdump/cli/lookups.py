@@ -39,14 +39,14 @@ lookup_options = together(
     ),
     _ANSWER(
         "--as-is",
-        help="Answer from the files as they are, without the repairs of a broker start.",
+        help="Answer from the files as they are, not as a broker start would repair them.",
     ),
     version_option(_ANSWER, "Answer as this version does."),
     _ANSWER(
         "--message-format",
         type=VERSION,
-        help="The topic's message.format.version, as it was in ZooKeeper. Below 0.10, "
-        "brokers reject lookups by time; lookups by offset do not depend on it.",
+        help="The topic's message.format.version, as it was in ZooKeeper. With a "
+        "format below 0.10, brokers reject lookups by time.",
     ),
     tier_option(_ANSWER),
     tier_key_option(_ANSWER),
@@ -55,7 +55,7 @@ lookup_options = together(
     _ANSWER(
         "--none",
         type=click.Choice(("latest", "earliest", "skip")),
-        help="Offset for partitions without an answer: --format reset-csv writes it, and other "
+        help="Reset offset for partitions without an answer; --format reset-csv writes it, other "
         "formats show it as reset_offset. Default: latest, as in Kafka's own tool.",
     ),
     _EXPLANATION(

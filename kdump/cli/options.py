@@ -301,20 +301,20 @@ _PATH_OPTIONS = (
         "--as",
         "as_kind",
         type=KIND,
-        help="Treat the named files as this kind (log, index, …) when it cannot be detected.",
+        help="Read files in PATHS as this kind (log, index, …) if their kind cannot be detected.",
     ),
     _PATHS(
         "--base-offset",
         type=FROM_0,
-        help="Base offset of the named files, instead of the detected one.",
+        help="Base offset of files in PATHS, instead of the detected one.",
     ),
-    _PATHS("--topic-name", metavar="NAME", help="Topic of the named files."),
-    _PATHS("--partition-number", type=FROM_0, help="Partition of the named files."),
+    _PATHS("--topic-name", metavar="NAME", help="Topic of files in PATHS."),
+    _PATHS("--partition-number", type=FROM_0, help="Partition of files in PATHS."),
     _PATHS(
         "--unpack-limit",
         type=SIZE,
-        help="Unpack at most this much from archives and compressed files. Default: 1,000 times "
-        "the size of each, at least 2GiB.",
+        help="Unpack at most this much from each archive or compressed file. Default: 1,000 times "
+        "its size, but at least 2GiB.",
     ),
 )
 
@@ -387,8 +387,8 @@ def output_options(forms: tuple[str, ...], *, has_bytes: bool, is_wide: bool) ->
             "--output",
             type=FILE_PATH,
             help="Write the results to FILE, which appears only when complete. parquet and arrow "
-            "need this option. With DIR/ (a slash at the end): into this directory, one or more "
-            "files per row kind.",
+            "need this option. If it ends in a slash, it is a directory, with one or more files "
+            "per row kind.",
         ),
         _OUTPUT(
             "--rows", metavar="KIND", help="Write only rows of this kind (kdump schema lists them)."
@@ -414,8 +414,8 @@ def output_options(forms: tuple[str, ...], *, has_bytes: bool, is_wide: bool) ->
             "--fail-on",
             type=click.Choice(FAIL_ON),
             default="damage",
-            help="Exit with 3 if a finding is at least this severe: a note; rebuild (an index or "
-            "checkpoint is wrong); damage (records are lost or cannot be read).",
+            help="Exit with 3 for findings of this level or above. The levels are note, rebuild "
+            "(an index or checkpoint is wrong), and damage (records are lost or cannot be read).",
         ),
     )
 

@@ -49,7 +49,7 @@ def placement(
     top: int,
     **asked: Any,
 ) -> int:
-    """Find records that are not on the partition that the hash of their key selects.
+    """Find records that are not on the partition that their key hashes to.
 
     For each topic, shows the number of misplaced records, their offset range and producers,
     and keys that are on several partitions. All records are read.

@@ -55,8 +55,7 @@ _SCOPE_AND_PACE = under("Scope and pace")
 )
 @_SCOPE_AND_PACE(
     "--quick",
-    help="Read only the logs that the start reads. Damage that remains after the start is then"
-    " not reported.",
+    help="Read only what the broker reads when it starts; damage elsewhere is not reported.",
 )
 @limits(_SCOPE_AND_PACE)
 @MONITORING

@@ -51,7 +51,8 @@ _GROUP_OFFSETS = under("Group offsets")
 )
 @_GROUP_OFFSETS(
     "--apply-groups",
-    help="Also commit the offsets of groups without active members, translated to the new offsets.",
+    help="Also commit the offsets of groups, translated as by --groups; groups with active members "
+    "are skipped.",
 )
 @_GROUP_OFFSETS(
     "--groups-at",
@@ -63,7 +64,7 @@ _GROUP_OFFSETS = under("Group offsets")
 @topic_configs_option(under("Selection"))
 @shared_options(on_spark=False)
 def produce(paths: tuple[str, ...], *, client_properties: str | None, **asked: Any) -> int:
-    """Send the records of all copies under PATHS to a running cluster, each exactly once.
+    """Merge all copies under PATHS, and send each record to a running cluster exactly once.
 
     The copies are merged as in kdump salvage. Records of aborted and open transactions are left
     out. The others go to the same partitions of existing topics, in order, with their keys and

@@ -68,16 +68,16 @@ def reindex(
     """Rebuild .index, .timeindex, and .txnindex files under PATHS, byte for byte as log
     recovery does.
 
-    Without --write and --out this only shows a plan: the entries of each index now and after the
+    Without --write or --out, this only shows a plan: the entries of each index now and after the
     rebuild, the first difference, and the reason. Each log is read once, and its checksums are
     verified; nothing is decompressed, except magic 0 and 1 with --broker-version below 2.0. Sound
     indexes are left alone.
 
     --write writes the new file next to the old one, keeps the old one as .bak-<UTC time>, and
     renames the new one; if interrupted at any point, each index is either the complete old file or
-    the complete new one. It is refused (exit status 5) while a broker runs on the data directory,
-    and for a log that a broker would truncate. Topic configs come from the metadata log on the same
-    disks; each row names them and their source.
+    the complete new one. --write is refused (exit status 5) while a broker runs on the data
+    directory, and for a log that a broker would truncate. Topic configs come from the metadata log
+    on the same disks; each row names them and their source.
 
     \b
     Examples:

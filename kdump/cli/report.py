@@ -104,14 +104,15 @@ def report(
     """Write one page with everything found: loss, causes, timeline, plots, and the evidence.
 
     The page contains a summary; damage and loss; what the next start does; the timeline; the state
-    of the cluster and its groups at the end (with --from, also at that time); disk usage; plots;
-    the commands that show the same data; what was not checked; and the files that were read, with
-    their SHA-256. Each log is read only once, both to verify and to hash it.
+    of the cluster and its groups at --to (and at --from, if given); disk usage; plots; the commands
+    that show the same data; what was not checked; and the files that were read, with their SHA-256.
+    Each log is read only once, both to verify and to hash it.
 
     The HTML has no script and loads nothing. Keys and values are included only with --records. The
     same files with the same --now give the same page, byte for byte.
 
-    Other formats contain the rows behind the page, for example the list of files.
+    --format html and markdown write the page; the other formats write its rows, for example the
+    list of files.
 
     \b
     Examples:

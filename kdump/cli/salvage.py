@@ -41,7 +41,7 @@ TAKEN = together(
     _SELECTION(
         "--prefer",
         metavar="newest-epoch|longest|PATH",
-        help="Where copies differ, take this one: a path, or a rule that selects a copy.",
+        help="Which copy to take where copies differ: a path, or a rule.",
     ),
     _SELECTION(
         "--split-batches",
@@ -50,8 +50,8 @@ TAKEN = together(
     ),
     _SELECTION(
         "--mend-headers",
-        help="Repair header fields outside the checksum: length and magic if the checksum then "
-        "matches, offset and leader epoch if the neighboring batches imply them.",
+        help="Repair header fields that the checksum does not cover: length and magic, if the "
+        "checksum then matches; offset and leader epoch, if neighboring batches imply them.",
     ),
     _SELECTION("--from-offset", type=INT64, help="Start at this offset."),
     _SELECTION("--to-offset", type=INT64, help="Stop before this offset."),
@@ -59,9 +59,8 @@ TAKEN = together(
         "--topic-map",
         metavar="FILE",
         type=FILE_PATH,
-        help="File that renames topics, one OLD,NEW per line; a line such as "
-        "carved-1,orders-0 puts the batches that kdump carve called carved-1 into partition "
-        "orders-0.",
+        help="File that renames topics, one OLD,NEW per line. For example, carved-1,orders-0 puts "
+        "the batches of carved-1 (a name from kdump carve) into partition orders-0.",
     ),
 )
 #: For whom something is built, by `salvage` and `carve`.
@@ -99,16 +98,16 @@ def salvage(paths: tuple[str, ...], *, manifest: str | None, **asked: Any) -> in
     or -future, and files ending in .deleted, .swap, or .cleaned, are included even without
     --retired. A batch is used if its checksum matches and its records can be read; it is copied
     unchanged. Where copies differ, the one that would win an election is the leader. Records that
-    the leader truncated, and that only other copies still have, are reported and left out.
+    the leader copy had truncated, and only other copies still have, are reported and left out.
 
     Different records with the same offset and leader epoch are a conflict. Conflicts are reported,
     and --out is refused until --prefer selects a copy.
 
     --out builds the result in a temporary directory next to DIR, and renames that to DIR at the
-    end, so an interrupted run never looks complete. DIR must be empty or not exist, and no broker
-    may run there (exit status 5). Offsets and gaps are kept. The manifest is written next to DIR.
-    The exit status is 3 if anything was lost. kdump produce sends the records to a running cluster
-    instead.
+    end, so an interrupted run never looks complete. It is refused (exit status 5) if DIR is not
+    empty, or if a broker runs there. Offsets and gaps are kept. The manifest is written next to
+    DIR. The exit status is 3 if anything was lost. kdump produce sends the records to a running
+    cluster instead.
 
     \b
     Examples:

@@ -29,15 +29,15 @@ def sequences(paths: tuple[str, ...], **asked: Any) -> int:
     verify reports).
 
     A producer that was idle for producer.id.expiration.ms (one day by default) may have been
-    forgotten by the broker and may continue at any number. A producer's first number must be 0 if
-    its epoch is new, or if the log starts at offset 0. In other cases, and next to damage, the
-    first number cannot be checked.
+    forgotten by the broker and may continue at any number. A producer's first sequence number must
+    be 0 if its producer epoch is new, and in a log that starts at offset 0. In other cases, and
+    next to damage, the first number cannot be checked.
 
     In a packet capture, a repeat is a retry by the producer. Offsets there are record numbers
     within the capture, counted per partition.
 
-    Retries by another producer, and replayed topics, have new sequence numbers: use kdump
-    duplicates to find them. Gaps and repeats are notes, so they give exit status 3 only with
+    Records that were sent again by a new producer, or by a replay, have new sequence numbers: use
+    kdump duplicates to find them. Gaps and repeats are notes, so they give exit status 3 only with
     --fail-on note.
 
     \b

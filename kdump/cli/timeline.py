@@ -59,7 +59,8 @@ def _read_skew(text: str) -> str | tuple[int, int]:
 @_SELECTION(
     "--group",
     metavar="GLOB",
-    help="Only groups that match. A commit is listed only if it moved the offset back.",
+    help="Only groups that match. Of their commits, only those that moved an offset back are "
+    "listed.",
 )
 @_SELECTION(
     "--what",
@@ -100,10 +101,10 @@ def timeline(
     """Show the events of all given brokers in order of time.
 
     Events come from the metadata log, __consumer_offsets and __transaction_state, segments,
-    checkpoints, and file times. An event that several replicas have is listed once. Of other
-    topics, only headers and indexes are read. Only small logs are searched for damage and open
-    transactions: for large ones, use kdump verify and kdump transactions. --key and --grep read the
-    logs and add single records.
+    checkpoints, and file times. An event that several replicas have is listed once. For topics
+    other than these internal ones, only headers and indexes are read. Only small logs are searched
+    for damage and open transactions: for large ones, use kdump verify and kdump transactions. --key
+    and --grep read the logs and add single records.
 
     The clocks of brokers differ. From events that two brokers both recorded, kdump computes how far
     their clocks can be apart. Each event therefore has an earliest and a latest time on one common

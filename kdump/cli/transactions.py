@@ -31,11 +31,11 @@ def transactions(paths: tuple[str, ...], **asked: Any) -> int:
     aborts a hanging one.
 
     Replays __transaction_state under PATHS, and finds the open transactions in the logs. There
-    is one row per transactional id, and one per producer whose open transaction has no known id.
+    is one row per transactional id, and one per open transaction without a known transactional id.
 
-    An open transaction is hanging if its coordinator does not know it, as in kafka-transactions.sh
-    find-hanging: no marker will follow, and read_committed consumers wait at its first offset.
-    Where __transaction_state is incomplete, every open transaction older than
+    An open transaction is hanging if its coordinator does not know it: no marker will follow, and
+    read_committed consumers wait at its first offset. Where partitions of __transaction_state are
+    missing or damaged, every open transaction older than
     transaction.max.timeout.ms counts as hanging.
 
     Each log is read from its newest producer snapshot on; with --at, from the start. --topic

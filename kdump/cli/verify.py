@@ -129,9 +129,8 @@ MONITORING = together(
     _MONITORING(
         "--nagios",
         help="Print one line for Nagios, then the ten worst findings. Exit with 0 if there are "
-        "only notes, 1 for rebuild, 2 for damage, 3 if the check failed. An explicit --fail-on "
-        "damage "
-        "makes rebuild 0, too.",
+        "only notes, 1 for rebuild, 2 for damage, 3 if the check failed. With --fail-on "
+        "damage on the command line, rebuild exits with 0, too.",
     ),
 )
 
@@ -147,7 +146,7 @@ MONITORING = together(
 @NOTES
 @version_option(
     _CHECKS,
-    "Version of the broker that is to serve the damaged logs.",
+    "For damage, show what a broker of this version can still serve.",
 )
 @config_option(_CHECKS, "--topic-config")
 @topic_configs_option(_CHECKS)
@@ -155,11 +154,11 @@ MONITORING = together(
     "--append",
     metavar="FILE|-",
     type=FILE_PATH,
-    help="Check nothing for damage, but show how a broker that has the log in PATHS would answer a "
+    help="Instead of checking for damage, show how a broker with the log in PATHS would answer a "
     "produce request. FILE has the request's batches, or is a packet capture with such requests.",
 )
 @_APPEND_CHECK(
-    "--follower", help="With --append: check the batches as a follower that fetched them does."
+    "--follower", help="With --append: check the batches as a follower does after a fetch."
 )
 @_APPEND_CHECK("--now", "now_ms", type=TIME, help="With --append: the broker's time. Default: now.")
 @_APPEND_CHECK("--explain", help="With --append: show how the answer is found; in JSON as `steps`.")
@@ -173,7 +172,7 @@ MONITORING = together(
     "--recheck-after",
     "recheck_s",
     type=DURATION,
-    help="With --state: re-verify segments last checked longer ago than this, for example 30d."
+    help="With --state: also check skipped segments again after this time, for example 30d."
     " Default: never.",
 )
 @_SCOPE_AND_PACE(
@@ -194,14 +193,14 @@ MONITORING = together(
 def verify(paths: tuple[str, ...], **asked: Any) -> int:
     """Check the segments, indexes, snapshots, and checkpoints under PATHS for damage.
 
-    PATHS are segment files, partition directories, or data directories, with or without a
-    running broker. Every log is read once and the checksum of every batch is checked; nothing
-    is decompressed without --deep. kdump takes no lock, writes only files that an option names, and
+    PATHS are segment files, partition directories, or data directories, with or without a running
+    broker. By default every log is read once and the checksum of every batch is checked; nothing is
+    decompressed without --deep. kdump takes no lock, writes only files that an option names, and
     leaves the page cache as it was. Normal activity of a running broker is not reported as damage.
 
     Fields outside the checksum (base offset, leader epoch, size, and magic of a batch) are
-    checked only against neighboring batches. Data that vanished without a trace, such as complete
-    newest segments, cannot be detected here.
+    checked only against neighboring batches. A loss that leaves no trace, such as when all the
+    newest segments are gone, cannot be detected: use kdump compare.
 
     A finding is damage (records are lost or cannot be read), rebuild (an index or checkpoint is
     wrong, the records are intact), or a note. The exit status is 3 if a finding is at or above

@@ -53,9 +53,9 @@ def read_free(text: str) -> FreeRequest:
     "free",
     type=Read("[directory=]size", read_free),
     multiple=True,
-    help="List commands that delete SIZE, least loss first. Without DIRECTORY=: on each file "
-    "system that has less than SIZE free; if all have more, on all. With DIRECTORY=: in that data "
-    "directory, named by its path or the end of it (d2=6MiB for /data/d2). Repeatable.",
+    help="List commands that delete SIZE of data, least loss first, for each file system with "
+    "less than SIZE free; if there is none, for all. With DIRECTORY=, only in that data directory; "
+    "the end of its path is enough (d2=6MiB for /data/d2). Repeatable.",
 )
 @_SELECTION("--rolls", help="Show which rule rolled each segment; reads the first header of each.")
 @_SELECTION(
@@ -77,11 +77,11 @@ def why(paths: tuple[str, ...], *, textfile: str | None, writing: OutputSpec, **
     the rest.
 
     Applies the broker's own rules, with the topic configs in the metadata log on the same
-    disks. Reads only the time index and the end of each segment, and the start of a log only if
-    its index is not reliable. Writes only files that an option names.
+    disks. Reads the time index and the end of each segment, and the start of a segment if its
+    time index is not reliable. Writes only files that an option names.
 
     A broker's memory is not visible: the high watermark is that of the last checkpoint. Sizes are
-    those of the files; totals match du.
+    file lengths; totals match du --apparent-size.
 
     \b
     Examples:

@@ -20,7 +20,8 @@ def _unframed_code(gap: str, sentence: str, show: Show) -> Code:
     return _damage(
         sentence,
         "Move consumers to the offset that the finding names; recover the range from a replica.",
-        "No consumer gets past this position by itself; log recovery would truncate the log here.",
+        "No consumer gets past this position without an offset reset; log recovery would "
+        "truncate the log here.",
         show=show,
         hides=Hides.BATCHES,
         gap=gap,
@@ -48,7 +49,10 @@ def _dropped_state(sentence: str) -> Code:
     remedy = (
         "No action needed: the broker deletes it at the next start and rebuilds it from the log."
     )
-    meaning = "No effect on consumers; a broker start that needs it reads more of the log."
+    meaning = (
+        "No effect on consumers; a broker start that needs the snapshot re-reads part of the log "
+        "instead."
+    )
     return _rebuild(sentence, remedy, meaning, show=Show.ENTRIES)
 
 
@@ -104,7 +108,7 @@ CATALOGUE: dict[str, Code] = {
     "preallocated-tail": _note(
         "The file ends in zeros that were preallocated and never written.",
         "No action needed; the broker trims them when it rolls or closes the segment.",
-        "No effect on consumers: a broker knows where its data ends.",
+        "No effect on consumers: a broker knows where the data in the file ends.",
         hides=Hides.BATCHES,
         ends_log=True,
         empty=True,
@@ -119,7 +123,7 @@ CATALOGUE: dict[str, Code] = {
         gap="magic-unknown",
     ),
     "codec-unknown": _damage(
-        "The attributes name a compression codec that does not exist for this format.",
+        "A batch's attributes specify a compression codec that does not exist in this format.",
         "Look at the bytes with dump --hex.",
         "Consumers fail when they decompress the batch; brokers serve it unchanged.",
         hides=Hides.RECORDS,
@@ -140,8 +144,8 @@ CATALOGUE: dict[str, Code] = {
     "offset-below-base": _damage(
         "The first batch of a segment starts below the base offset in the file's name.",
         "Compare with a replica, and recover the partition from one that is in order.",
-        "Consumers never receive these records: the broker looks for their offsets in the segment "
-        "before this one, if there is one.",
+        "Consumers never receive these records: the broker looks for their offsets in an earlier "
+        "segment.",
         misplaced=MisplacedScope.FOR_GOOD,
         offsets_lie=True,
     ),
@@ -155,31 +159,30 @@ CATALOGUE: dict[str, Code] = {
     "offset-past-range": _damage(
         "The offset of a batch in the newest segment is too far above the base offset to be "
         "indexed.",
-        "Do not trust this offset: it is outside the checksum. Compare with a replica; the "
+        "Do not trust this offset: the checksum does not cover it. Compare with a replica; the "
         "records are intact.",
-        "Offset lookups never reach these records. If this is the last batch of the log, see "
-        "log-end-astray.",
+        "Offset lookups never reach these records.",
         misplaced=MisplacedScope.UNTIL_NEXT,
         offsets_lie=True,
     ),
     "log-end-astray": _damage(
         "The last batch of the log has an offset that cannot be right.",
-        "Do not start a broker on it. In a copy, write the right offset over the first eight "
-        "bytes of the batch (big-endian, outside the checksum), or truncate the log where the"
-        " batch starts and remove .kafka_cleanshutdown. Removing .kafka_cleanshutdown alone does "
-        "not help: recovery keeps the batch and its offset, or fails.",
+        "Do not start a broker on it. In a copy, either write the right offset over the first "
+        "eight bytes of the batch (big-endian; the checksum does not cover them), or truncate the "
+        "log where the batch starts, and also remove .kafka_cleanshutdown. Removing "
+        ".kafka_cleanshutdown alone does not help: recovery keeps the batch and its offset, or "
+        "fails.",
         "A broker start uses the wrong offset as the log end: new records get offsets from there "
-        "on, and followers copy them. If it is below the log start offset, every segment is "
-        "deleted.",
+        "on, and followers copy them.",
         show=Show.NOTHING,
         misplaced=MisplacedScope.FOR_GOOD,
         loudest=True,
     ),
     "zero-tail": _damage(
         "A segment that is not preallocated ends in zeros.",
-        "Reset stuck groups to the offset that the finding names. If this is the newest segment, "
-        "log recovery truncates the zeros; if not, replace it with a replica's copy.",
-        "Consumers fail at the zeros, and none gets past them by itself.",
+        "If this is the newest segment, log recovery truncates the zeros; if not, replace the "
+        "segment with a replica's copy.",
+        "Consumers fail at the zeros, and none gets past them without an offset reset.",
         show=Show.NOTHING,
         hides=Hides.BATCHES,
         empty=True,
@@ -216,7 +219,7 @@ CATALOGUE: dict[str, Code] = {
         "The largest timestamp in a batch's header is not that of its records.",
         "Look at the batch with dump --batches: it was written like this, so replicas have "
         "it, too.",
-        "Time lookups and retention use the header, not the records.",
+        "Time lookups and retention use the time in the header.",
     ),
     "null-key": _note(
         "Records of a compacted topic have no key.",
@@ -237,7 +240,7 @@ CATALOGUE: dict[str, Code] = {
         "messages after it in the wrapper.",
     ),
     "inner-cut-short": _note(
-        "The uncompressed bytes of a wrapper end in a partial message, which brokers ignore.",
+        "A compressed message, once decompressed, ends in a partial message, which brokers ignore.",
         "No action needed; no consumer sees the partial message.",
         "No effect on consumers.",
         hides=Hides.RECORDS,
@@ -369,7 +372,7 @@ CATALOGUE: dict[str, Code] = {
     "offset-index-size": _by_reindex(
         "index",
         "The size of the offset index is not a multiple of the entry size.",
-        "Log recovery rebuilds it; until then the broker uses the complete entries.",
+        "Log recovery rebuilds it; until then the broker ignores the incomplete entry at the end.",
     ),
     "offset-index-order": _by_reindex(
         "index",
@@ -379,7 +382,7 @@ CATALOGUE: dict[str, Code] = {
     "log-too-short": _damage(
         "The indexes of a segment refer to batches after the end of its log.",
         "Recover the segment from a replica.",
-        "The records after the end of this file are gone.",
+        "The segment's records after the end of the file are gone.",
         show=Show.NOTHING,
         extent=Extent.TO_THE_END,
     ),
@@ -410,17 +413,19 @@ CATALOGUE: dict[str, Code] = {
     "offset-index-zeros": _by_reindex(
         "index",
         "The offset index of a segment that is not the newest ends in zeros.",
-        "A fetch that reaches the zeros reads the segment from its start, which is slow.",
+        "A fetch whose index lookup reaches the zeros reads the segment from its start, "
+        "which is slow.",
     ),
     "offset-index-stale": _note(
-        "A preallocated offset index has old entries after its end, left by a truncation.",
+        "A preallocated offset index has old entries after its last valid one, left by a "
+        "truncation.",
         "No action needed; the broker ignores them.",
         "No effect on consumers.",
     ),
     "time-index-size": _by_reindex(
         "timeindex",
         "The size of the time index is not a multiple of the entry size.",
-        "Log recovery rebuilds it; until then the broker uses the complete entries.",
+        "Log recovery rebuilds it; until then the broker ignores the incomplete entry at the end.",
     ),
     "time-index-order": _by_reindex(
         "timeindex",
@@ -447,15 +452,17 @@ CATALOGUE: dict[str, Code] = {
     "time-index-last": _by_reindex(
         "timeindex",
         "The last entry of the time index is not the largest time of its segment.",
-        "Time lookups choose the wrong segment; time-based retention uses this entry, too.",
+        "Time lookups choose the wrong segment; time-based retention uses this entry, too, and may "
+        "delete the segment too early or too late.",
     ),
     "time-index-zeros": _by_reindex(
         "timeindex",
         "The time index of a segment that is not the newest ends in zeros.",
-        "Time lookups may return a wrong offset.",
+        "Time lookups may return a wrong offset; time-based retention uses the last entry, and may "
+        "delete the segment too early.",
     ),
     "time-index-stale": _note(
-        "A preallocated time index has old entries after its end, left by a truncation.",
+        "A preallocated time index has old entries after its last valid one, left by a truncation.",
         "No action needed; the broker ignores them.",
         "No effect on consumers.",
     ),
@@ -488,8 +495,8 @@ CATALOGUE: dict[str, Code] = {
     "transaction-index-version": _by_reindex(
         "txnindex",
         "An entry of the transaction index has a version that even the newest brokers do not read.",
-        "A read_committed fetch from this segment fails, and so does a broker start that does not "
-        "recover the segment.",
+        "read_committed fetches from this segment fail. A broker start fails, too, unless it "
+        "recovers the segment.",
     ),
     "transaction-index-order": _by_reindex(
         "txnindex",
@@ -511,13 +518,14 @@ CATALOGUE: dict[str, Code] = {
     "transaction-index-stable-offset": _by_reindex(
         "txnindex",
         "The last stable offset in a transaction index entry contradicts the log.",
-        "A broker may stop searching too early, and return aborted records.",
+        "A broker may stop searching this index too early: read_committed consumers then receive "
+        "aborted records.",
     ),
     "transaction-index-missing": _rebuild(
         "Aborted transactions of a segment have no entry in its transaction index.",
         "Rebuild it with kdump reindex --only txnindex; a broker does so only when it "
         "recovers the segment.",
-        "read_committed consumers receive the records of these transactions.",
+        "read_committed consumers receive these aborted records.",
         show=Show.ENTRIES,
         reindex="txnindex",
     ),
@@ -531,8 +539,8 @@ CATALOGUE: dict[str, Code] = {
         "is too old.",
         "On a running cluster: kafka-transactions.sh --bootstrap-server BOOTSTRAP abort "
         "--topic TOPIC --partition PARTITION --start-offset OFFSET",
-        "read_committed consumers stop forever at the first offset of the earliest such "
-        "transaction, and so does compaction.",
+        "Until it is aborted, neither read_committed consumers nor compaction get past its first "
+        "offset.",
         blocks_committed=True,
     ),
     "transaction-mixed": _damage(
@@ -596,13 +604,13 @@ CATALOGUE: dict[str, Code] = {
     "leader-epoch-odd": _damage(
         "The leader epoch of a batch does not fit its place in the log.",
         "Compare with a replica; the records are intact, and dump shows them.",
-        "Consumers and followers that compare epochs with the leader may see a diverged log, "
-        "and stop or truncate.",
+        "To those that compare epochs with the leader, the log may seem to diverge: consumers may "
+        "stop, and followers may truncate.",
     ),
     "leader-epoch-falls": _note(
         "Leader epochs decrease from batch to batch.",
         "Compare with a replica.",
-        "Within one log this never happens, unless it was edited.",
+        "No broker writes such a log: the file was edited, or its parts come from different logs.",
     ),
     "leader-epochs-order": _by_reindex(
         "leader-epochs",
@@ -618,8 +626,8 @@ CATALOGUE: dict[str, Code] = {
         "The leader epoch checkpoint lacks an epoch that the log contains.",
         "Rebuild it with kdump reindex --only leader-epochs; recovery of all segments does "
         "it, too.",
-        "Followers then truncate to the high watermark, not by epoch, and may keep records that "
-        "the leader does not have.",
+        "Followers may then truncate to the high watermark instead of to the end of an epoch, and "
+        "keep records that the leader does not have.",
         show=Show.ENTRIES,
         reindex="leader-epochs",
     ),
@@ -638,15 +646,15 @@ CATALOGUE: dict[str, Code] = {
     # What `predict` foretells.
     "start-loses-records": _damage(
         "The next start of the broker would lose records.",
-        "Copy the directory before any broker start; if another replica is sound, delete this one "
-        "and let the broker fetch it again.",
-        "Consumers no longer receive these records, and new records reuse their offsets.",
+        "Copy the directory before any broker start. If another replica is sound, delete the "
+        "original directory after that, and let the broker fetch the partition again.",
+        "Consumers no longer receive these records, and new records may reuse their offsets.",
         forecast=True,
     ),
     "start-refused": _damage(
         "The next start of the broker would fail.",
-        "Remove the cause before the next start. If it is one partition, move its directory out of "
-        "the data directory.",
+        "Remove the cause before the next start. If a single partition is the cause, moving its "
+        "directory out of the data directory is enough.",
         "The broker, and every partition on it, stays offline.",
         forecast=True,
     ),
@@ -685,7 +693,7 @@ CATALOGUE: dict[str, Code] = {
     "leftover": _note(
         "Files of an unfinished operation, or files that wait for deletion, are left over.",
         "No action needed; a broker start removes or ignores them.",
-        "No consumer sees them.",
+        "No effect on consumers: brokers do not serve these files.",
     ),
     "reindex-unfinished": _note(
         "A rebuild by kdump did not finish.",
@@ -727,14 +735,15 @@ CATALOGUE: dict[str, Code] = {
         "No consumer reads from it.",
     ),
     "directory-stops-start": _rebuild(
-        "A directory among the partitions has a name that is not a topic and partition.",
+        "A directory next to the partitions has a name that is not TOPIC-PARTITION.",
         "Move it out of the data directory before the next start. If it is lost+found, which "
-        "belongs to the file system, set log.dirs to a directory below the mount point instead.",
+        "belongs to the file system, create a directory below the mount point, move everything "
+        "else into it, and set log.dirs to it.",
         "A broker with this directory does not start; the records are intact.",
     ),
     "partition-twice": _rebuild(
         "Two data directories of one broker contain the same partition.",
-        "Compare them, and move the one that is behind out of the data directory.",
+        "Compare the two, and move the one with the lower log end out of its data directory.",
         "A broker with both does not start.",
     ),
     "partition-missing": _damage(
@@ -747,14 +756,15 @@ CATALOGUE: dict[str, Code] = {
         "Before the next start, write the file again. Its two lines are `version: 0` and "
         "`topic_id: ID`, where ID is in the partition.metadata of the topic's other partitions or "
         "replicas.",
-        "From 3.7 on, a broker start renames the directory to -stray and creates an empty one.",
+        "From 3.7 on, a broker start renames the directory to -stray and creates an empty "
+        "partition.",
     ),
     "topic-id-differs": _damage(
         "A partition has a different topic id than the rest of its topic, or than the cluster.",
-        "Before the next start find out which topic id is right. If the topic was deleted, copy "
-        "the directory away. If the file is wrong, write the cluster's id into partition.metadata.",
-        "A broker start of 3.7 or later renames the directory to -stray and creates an empty one; "
-        "earlier brokers do not serve the partition.",
+        "Before the next start, find out which topic id is right. If the topic was deleted, copy "
+        "the directory away. If the file is wrong, correct the topic id in partition.metadata.",
+        "From 3.7 on, a broker start renames the directory to -stray and creates an empty "
+        "partition; earlier brokers do not serve the partition.",
         show=Show.NOTHING,
     ),
     "topic-unknown": _note(
@@ -775,8 +785,8 @@ CATALOGUE: dict[str, Code] = {
     ),
     "meta-properties-missing": _damage(
         "A data directory of a KRaft broker has no meta.properties.",
-        "If the volume was not mounted completely, mount it. Otherwise write the file again "
-        "before the next start, with the cluster.id and version of the other directories or "
+        "If the volume is not mounted, mount it. Otherwise write the file again before the next "
+        "start, with the cluster.id and version of the other directories or "
         "nodes, and this node's own node.id.",
         "KRaft nodes do not start without it.",
     ),
@@ -784,12 +794,13 @@ CATALOGUE: dict[str, Code] = {
         "A meta.properties file is malformed, or names no node.",
         "Write the file again before the next start, with the cluster.id and version of the other "
         "directories or nodes, and this node's own node.id.",
-        "A broker with this file does not start, or starts without the directory.",
+        "A broker with this file does not start, or starts with this data directory offline.",
         show=Show.ENTRIES,
     ),
     "meta-properties-foreign": _damage(
         "A meta.properties file names another node or cluster than the rest of its data directory.",
-        "Find the owner of the volume, and mount it there. If only the file is wrong, restore it.",
+        "Find out which node the volume belongs to, and mount it there. If only the file is wrong, "
+        "restore it.",
         "A broker with this file does not start.",
     ),
     "bootstrap-checkpoint-malformed": _damage(
@@ -800,21 +811,21 @@ CATALOGUE: dict[str, Code] = {
         show=Show.NOTHING,
     ),
     "metadata-snapshot-missing": _damage(
-        "The cluster metadata log starts above 0, and no snapshot covers what is before its start.",
+        "The cluster metadata log begins above offset 0, and no snapshot covers the offsets below.",
         "Restore the snapshot: copy it from another controller, or from a backup.",
-        "The node does not start: the metadata before the log start is missing.",
+        "The node does not start without the metadata below the log start offset.",
     ),
     "metadata-snapshot-incomplete": _damage(
         "A snapshot of the cluster metadata lacks its first or last record.",
-        "If an older snapshot and the log since then are intact, remove this one before a broker "
-        "start.",
+        "If an older snapshot and the log after it are intact, remove this snapshot before a "
+        "broker start.",
         "The node cannot load it.",
     ),
     "metadata-snapshot-damaged": _damage(
         "A snapshot of the cluster metadata contains bytes that are not a sound batch.",
-        "If an older snapshot and the log since then are intact, remove this one before a broker "
-        "start; otherwise copy the file of that name from another controller, or let the node "
-        "fetch one.",
+        "If an older snapshot and the log after it are intact, remove this snapshot before a "
+        "broker start. Otherwise replace it with the file of another controller, or remove it and "
+        "let the node fetch one.",
         "The node fails when it loads the snapshot; no consumer reads it.",
         show=Show.NOTHING,
     ),
@@ -828,8 +839,8 @@ CATALOGUE: dict[str, Code] = {
     "checkpoint-missing": _note(
         "There is no checkpoint of recovery points.",
         "No action needed; the broker writes it again.",
-        "After an unclean shutdown every segment of every partition is recovered, not only "
-        "the newest.",
+        "After an unclean shutdown, every segment of every partition is recovered, not only those "
+        "above a recovery point.",
     ),
     "checkpoint-stale-entry": _note(
         "A checkpoint lists partitions that are not in its data directory.",
@@ -839,17 +850,17 @@ CATALOGUE: dict[str, Code] = {
     "checkpoint-lacks-partition": _note(
         "A checkpoint does not list partitions that are in its data directory.",
         "No action needed if they are new.",
-        "A broker takes offset 0 instead.",
+        "A broker uses offset 0 for the partition instead.",
     ),
     "checkpoint-beyond-end": _note(
         "A checkpoint has an offset beyond the end of the log.",
         "Compare with a replica, unless this is a follower that truncated.",
-        "Brokers lower the offset to the log end; records may be lost at the end of the log.",
+        "Brokers use the log end instead; records may have been lost at the end of the log.",
     ),
     "log-end-lost": _damage(
         "The log ends before the offset that its broker recorded at a clean shutdown.",
         "Recover the end of the log from a replica.",
-        "The broker continues from the lower end and assigns offsets a second time.",
+        "The broker continues at the lower offset, and assigns the offsets from there on again.",
     ),
     "cleaner-offset": _note(
         "The cleaner's checkpoint is outside the log.",
@@ -870,7 +881,7 @@ CATALOGUE: dict[str, Code] = {
     "over-message-limit": _note(
         "A batch is larger than the limit of its topic or broker.",
         "No action needed; the topic may have had another limit.",
-        "Brokers serve the batch; a leader would not accept it again.",
+        "Brokers serve such batches, but a leader would no longer accept them from a producer.",
     ),
     "compression-type-differs": _note(
         "Batches are not compressed as compression.type requires.",
@@ -887,7 +898,7 @@ CATALOGUE: dict[str, Code] = {
     "segment-over-limit": _note(
         "A segment is larger than segment.bytes.",
         "No action needed; the limit may have been lowered since.",
-        "No effect on consumers; retention deletes complete segments only.",
+        "No effect on consumers; retention deletes whole segments, so it may keep records longer.",
         show=Show.NOTHING,
     ),
     "offset-overflow": _note(
@@ -904,7 +915,7 @@ CATALOGUE: dict[str, Code] = {
     "record-time-limit": _note(
         "The timestamp of a record is further from its append time than the settings allow.",
         "No action needed; the topic may have had other limits.",
-        "Brokers serve the record; time-based retention and rolling use its timestamp.",
+        "Brokers serve such records; time-based retention and rolling use their timestamps.",
     ),
     "replay-incomplete": _note(
         "Records of an internal topic that is replayed cannot be read.",

@@ -34,7 +34,7 @@ def command_for(finding: Finding) -> tuple[Word, ...] | None:
     if finding.code == "transaction-hanging" and finding.topic is not None:
         return abort_command(finding.topic, finding.partition or 0, finding.offset or 0)
     if entry.reindex and finding.topic is not None:
-        return ("kdump", "reindex", "--only", entry.reindex, path_word(_directory(finding)))
+        return ("kdump", "reindex", "--only", entry.reindex, path_word(directory_of(finding)))
     in_log = finding.path.rpartition(".")[2] in _LOGS
     if not in_log and entry.show is not Show.ENTRIES:  # a loose log of any name
         in_log = names.parse(os.path.basename(finding.path)).kind is names.Kind.UNKNOWN
@@ -119,7 +119,7 @@ def way_lines(finding: Finding, *, is_planned: bool = False) -> Iterator[str]:
     if skipped:
         words = ["kdump", "dump", "--from-offset", str(first)]
         words += [] if served is None else ["--to-offset", str(served)]
-        yield format_command((*words, path_word(_directory(finding))))
+        yield format_command((*words, path_word(directory_of(finding))))
 
 
 def reset_command(
@@ -138,7 +138,7 @@ def record_command(path: str, offset: int, *how: str) -> tuple[Word, ...]:
     return ("kdump", "dump", *how, *picks, path_word(path))
 
 
-def _directory(finding: Finding) -> str:
+def directory_of(finding: Finding) -> str:
     """The partition directory a finding is about; some name a file in it, some the directory."""
     name = os.path.basename(finding.path)
     if name == f"{finding.topic}-{finding.partition}":

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from kdump.output.progress import Tally
 
 
+def _begin(sentence: str) -> str:
+    return sentence[0].upper() + sentence[1:]
+
+
 def way_past(finding: Finding) -> str:
     """Say what can be read from disk, and what a broker serves; nothing where nobody was asked.
 
@@ -36,25 +40,28 @@ def way_past(finding: Finding) -> str:
     if how == "running":
         broker = f"the running broker (if it is a {version})"
     elif how == "starting":
-        unless = " (if the next start does not truncate the log here)"
+        unless = "If the next start does not truncate the log here, "
     older = ""
     if finding.oldest is not None:
         oldest, again = finding.oldest["broker_version"], finding.oldest["served_from"]
         older = f" For a {oldest} broker, that is offset {again}."
         if again is None:
             older = f" A {oldest} broker can serve nothing after the damage."
-    reset = f"Reset stuck groups to offset {served}, the next one that {broker} can serve{unless}."
+    reset = _begin(
+        f"{unless}reset stuck groups to offset {served}, the first that {broker} can serve "
+        "after the damage."
+    )
     if served == following:
         return f"{reset}{older}"
-    disk = f"The next offset on disk is {following:,}."
+    disk = f"The log continues at offset {following:,}."
     disk = "" if disk in finding.message else f"{disk} "
     records = count_text(skipped or 0, "sound record")
     if served is None:
-        return (
-            f"{disk}After the damage, {broker} can serve nothing{unless}; only kdump dump reads "
-            f"the {records} from {following:,} on.{older}"
-        )
-    between = f" Only kdump dump reads the {records} before that offset." if skipped else ""
+        nothing = _begin(f"{unless}{broker} can serve nothing after the damage")
+        return f"{disk}{nothing}; only kdump dump reads the {records} from {following:,} on.{older}"
+    between = ""
+    if skipped:
+        between = f" Only kdump dump reads the {records} between the damage and that offset."
     return f"{disk}{reset}{older}{between}"
 
 

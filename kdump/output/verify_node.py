@@ -32,9 +32,10 @@ def node_lines(
         text, colour = "A broker is running on these directories, so no other can start", "rebuild"
     is_sound = outcome == _STARTS and first.cause == "none"
     release = f" with Kafka {first.broker_version}" if first.broker_version else ""
-    end = f" (cause: {first.cause})"
+    end = ":"
     if is_sound:
-        end = ", as far as this is known." if "unknown" in outcomes else "."
+        text = "As far as kdump can tell, the node starts" if "unknown" in outcomes else text
+        end = "."
     yield coloured(text + release, colour) + end
     for row in sorted(rows, key=lambda row: row.outcome != outcome):
         if row.cause == "none":

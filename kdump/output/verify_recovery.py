@@ -43,10 +43,10 @@ def recovery_lines(
     of = f" of Kafka {' or '.join(releases)}" if releases else ""
     after = " once the cause above is removed" if is_refused else ""
     if is_assumed and releases:
-        of = f"{of}, if that is the version,"
+        of, after = "", f", if the version is{of.removeprefix(' of')}{after}"
     yield f"What the next start{of} would do{after}:"
     shown = sorted(filter(_is_shown, rows), key=rank)
-    if any(row.topic is not None and row.outcome in REFUSALS for row in shown):
+    if is_refused or any(row.topic is not None and row.outcome in REFUSALS for row in shown):
         shown = [row for row in shown if row.topic is not None or row.outcome not in REFUSALS]
     listed = sum(row.outcome == _COUNTED for row in shown)
     harmless = [row for row in shown if _is_harmless(row)]
@@ -99,11 +99,13 @@ def totals_lines(forecast: Forecast, width: int) -> Iterator[str]:
         text += f"; loading the logs reads {size_text(size)}" if size else ""
     elif size:
         text = (
-            f"Total: re-reads {count_text(segments, 'segment')}, and reads {size_text(size)} in all"
+            f"Total: re-reads {count_text(segments, 'segment')}, and reads {size_text(size)}, "
+            "counting repeated reads"
         )
     if size:
         text += (
-            f", in about {_duration(forecast['seconds'])} at "
+            f", in {'less than' if forecast['seconds'] < 1 else 'about'} "
+            f"{_duration(forecast['seconds'])} at "
             f"{size_text(forecast['bytes_per_second'])}/s per thread and "
             f"{count_text(forecast['recovery_threads'], 'recovery thread')} per data directory"
         )
@@ -155,7 +157,7 @@ def _why_and_cost(row: Recovery) -> str:
     read, rebuilt = row.segments_read, row.indexes_rebuilt
     if read:
         size = row.bytes_read
-        more = "" if size is None else f", {size_text(size)} in all"
+        more = "" if size is None else f" (reads {size_text(size)})"
         parts.append(f"re-reads {count_text(len(read), 'segment')}{more}")
     if rebuilt and rebuilt != read:
         parts.append(f"rebuilds indexes of {count_text(len(rebuilt), 'segment')}")

@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from kdump.findings.commands import shell_line, way_lines
+from kdump.findings.commands import directory_of, shell_line, way_lines
 from kdump.findings.finding import CATALOGUE, Finding, Severity
 from kdump.output.amounts import count_text, seconds_text, size_text
 from kdump.output.column_widths import join, width_of, wrap
@@ -21,6 +21,7 @@ from kdump.output.verify_overview import IN_FULL, overview_lines, worst_of
 from kdump.output.verify_remote import RemoteSegments
 from kdump.output.verify_text import Columns, describe, not_checked_text
 from kdump.rows.verify import (
+    REFUSALS,
     NodeStart,
     Recovery,
     RemoteSegmentRow,
@@ -79,6 +80,7 @@ class VerifyTable(TextReport):
         self._beside_partitions: set[str] = set()  # codes of notes that are not all of partitions
         self._planned: set[tuple[str | None, int | None, int | None]] = set()
         self._recoveries: list[Recovery] = []
+        self._forecasts: dict[str | None, Recovery] = {}  # by directory
         self._nodes: list[NodeStart] = []
         self._groups: list[SummaryBy] = []
         self._remote = RemoteSegments()
@@ -110,6 +112,7 @@ class VerifyTable(TextReport):
             self._groups.append(item)
         elif isinstance(item, Recovery):
             self._recoveries.append(item)
+            self._forecasts[item.path] = item
         elif isinstance(item, RemoteSegmentRow):
             self._remote.add(item)
 
@@ -241,6 +244,7 @@ class VerifyTable(TextReport):
         meaning = "" if finding.entry.meaning in meant else finding.entry.meaning
         meant.add(meaning)
         command = shell_line(finding)
+        finding = self._with_forecast(finding)
         for text in describe(finding, meaning, command):
             yield from self._wrap(visible(text), _INDENT)
         if command is not None:
@@ -254,6 +258,19 @@ class VerifyTable(TextReport):
         place = (finding.topic, finding.partition, finding.served_from)
         for way in way_lines(finding, is_planned=place in self._planned):
             yield f"{_INDENT}→ {visible(way)}"
+
+    def _with_forecast(self, finding: Finding) -> Finding:
+        """Leave out the reset of groups to an offset that the predicted start truncates.
+
+        Where it truncates nothing before that offset, the reset depends on no condition.
+        """
+        row, served = self._forecasts.get(directory_of(finding)), finding.served_from
+        if row is None or served is None or row.oldest or row.outcome in (*REFUSALS, "unknown"):
+            return finding
+        end = row.log_end_after
+        if row.outcome == "stray" or (end is not None and end <= served):
+            return finding._replace(next_offset=None)
+        return finding._replace(served_by=(finding.served_by or "").removesuffix(" starting"))
 
     def _where(self, text: str) -> list[str]:
         """Keep a place in its columns where they have room."""
@@ -317,8 +334,13 @@ class VerifyTable(TextReport):
         """Count findings, and say how many of them only the node's verdict names."""
         severity = Severity(word)
         named = len(self._held[severity]) - len(self._select_shown(severity))
-        hint = " (--notes lists them)" if self._notes and severity is Severity.NOTE else ""
-        hint = f" ({named:,} only at the top)" if named else hint
+        hint = ""
+        if self._notes and severity is Severity.NOTE:
+            hint = " (--notes shows where)"
+        if named:
+            refuses = any(row.outcome == "refuses" for row in self._nodes)
+            what = "why the node does not start" if refuses else "with the node"
+            hint = f" ({f'{named:,} of them ' if named < count else ''}{what}, at the top)"
         return count_text(count, word) + hint
 
     @property

@@ -76,7 +76,7 @@ def describe(finding: Finding, meaning: str, command: str | None) -> Iterator[st
         times = Counter(each.partition("@")[0] for each in codes)
         words = [f"{code} ×{count}" if count > 1 else code for code, count in times.items()]
         if words:
-            yield f"Findings that follow from it, not counted: {', '.join(words)}."
+            yield f"Also caused by this, and not counted: {', '.join(words)}."
     if past := way_past(finding):
         yield past
 
@@ -93,7 +93,8 @@ def not_checked_text(row: VerifySummary) -> str:
         many = count_text(row.batches, "batch")
         packed = left.get("compressed_batches", 0)
         more = f", {packed:,} of them compressed" if packed else ""
-        parts.append(f"the records inside {many}{more} (--deep checks them)")
+        command = "kdump verify --deep" if row.forecast else "--deep"
+        parts.append(f"the records inside {many}{more} ({command} checks them)")
     for word, count in left.items():
         if word in unsaid or not count:
             continue

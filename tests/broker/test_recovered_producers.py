@@ -159,7 +159,7 @@ REFUSALS: list[tuple[bytes, int, type[Exception], str]] = [
     (data(1, 7, 1), 1000, RefusalError,
      f"InvalidTxnStateException: producer 7 writes at offset 1 outside {OPENED}"),
     (odd(control_record(5, b"")), 1000, RefusalError,
-     "IllegalArgumentException: control type 5 does not end a transaction"),
+     "IllegalArgumentException: control type 5 is neither ABORT nor COMMIT"),
     (odd(record(key=b"\0")), 1000, CorruptRecordError,
      "InvalidRecordException: a control record without a type"),
     (odd(control_record(0, b"\xff\xff0000")), 1000, CorruptRecordError,

@@ -21,29 +21,32 @@ def told(served_from: int | None, skipped: int, served_by: str | None = "4.1 sta
         (
             told(16, 0),
             (
-                "Reset stuck groups to offset 16, the next one that a 4.1 broker can serve (if the "
-                "next start does not truncate the log here)."
+                "If the next start does not truncate the log here, reset stuck groups to offset "
+                "16, the first that a 4.1 broker can serve after the damage."
             ),
         ),
         (
             told(21, 1, "2.8.2 running"),
             (
-                "The next offset on disk is 16. Reset stuck groups to offset 21, the next one that "
-                "the running broker (if it is a 2.8.2) can serve. Only kdump dump reads the 1 "
-                "sound record before that offset."
+                "The log continues at offset 16. Reset stuck groups to offset 21, the "
+                "first that the running broker (if it is a 2.8.2) can serve after the damage. "
+                "Only kdump dump reads the 1 sound record between the damage and that offset."
             ),
         ),
         (
             told(None, 24),
             (
-                "The next offset on disk is 16. After the damage, a 4.1 broker can serve nothing "
-                "(if the next start does not truncate the log here); only kdump dump reads the 24 "
-                "sound records from 16 on."
+                "The log continues at offset 16. If the next start does not truncate the "
+                "log here, a 4.1 broker can serve nothing after the damage; only kdump dump reads "
+                "the 24 sound records from 16 on."
             ),
         ),
         (
             told(16, 0, "0.7"),
-            "Reset stuck groups to offset 16, the next one that a 0.7 broker can serve.",
+            (
+                "Reset stuck groups to offset 16, the first that a 0.7 broker can serve after the "
+                "damage."
+            ),
         ),
     ],
 )

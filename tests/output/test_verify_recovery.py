@@ -102,7 +102,7 @@ def test_lost_records_are_counted() -> None:
 
 def test_cost_of_a_recovery() -> None:
     (line,) = lines(row(3, "recover", segments_read=[5], indexes_rebuilt=[5], bytes_read=212 << 20))
-    assert line == "orders-3   recover  nothing lost; re-reads 1 segment, 212.0 MiB in all"
+    assert line == "orders-3   recover  nothing lost; re-reads 1 segment (reads 212.0 MiB)"
 
 
 def test_unknown_loss_is_reported() -> None:
@@ -172,4 +172,4 @@ def test_loading_without_recovery_is_not_called_a_re_read() -> None:
     assert list(totals_lines(totals.fields(), 100)) == ["Total: no segment is re-read."]
     totals.add(forecast(1843))
     (line, *_) = totals_lines(totals.fields(), 100)
-    assert line.startswith("Total: no segment is re-read; loading the logs reads 1.8 KiB, in about")
+    assert line.startswith("Total: no segment is re-read; loading the logs reads 1.8 KiB, in less")

@@ -95,15 +95,12 @@ def test_finding_has_place_message_consequences_and_command() -> None:
     assert lines[0] == ("DAMAGE   orders-7   segment 42   position 402,653,184 · 16,381 bytes")
     assert lines[1].strip() == "crc-mismatch: stored 9a1c03ff, computed 2b90e1d0."
     text = "\n".join(lines)
-    assert (
-        "Findings that follow from it, not counted: offset-index-order ×2, time-index-order."
-        in text
-    )
+    assert "Also caused by this, and not counted: offset-index-order ×2, time-index-order." in text
     told = " ".join(text.split())
     assert (
-        "The next offset on disk is 48,301,338. Reset stuck groups to offset 48301394, the next "
-        "one that the running broker (if it is a 4.1) can serve. Only kdump dump reads the 56 "
-        "sound records before that offset."
+        "The log continues at offset 48,301,338. Reset stuck groups to offset 48301394, "
+        "the first that the running broker (if it is a 4.1) can serve after the damage. Only "
+        "kdump dump reads the 56 sound records between the damage and that offset."
     ) in told
     commands = [line.strip() for line in lines if "→" in line]
     assert commands[0].startswith("→ kdump dump --hex --from-offset 48301220 --limit 1 /var")
@@ -252,7 +249,7 @@ def test_sentence_consequences_are_separate() -> None:
     assert "From this follow" not in text
     both = drawn(found("wrapper-offset", consequences=(words, "time-index-entry@8")))
     text = " ".join(" ".join(both).split())
-    assert f"{words} Findings that follow from it, not counted: time-index-entry." in text
+    assert f"{words} Also caused by this, and not counted: time-index-entry." in text
 
 
 def test_skipped_partition_is_printed_despite_quiet() -> None:

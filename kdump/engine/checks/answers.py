@@ -48,7 +48,7 @@ class WrongAnswer(NamedTuple):
         return sentence.format(right=right, given=given)
 
 
-HARMLESS = "All lookups that kdump tried gave the right answer, but it did not try every one."
+HARMLESS = "All lookups that kdump tried gave the right answer, but it tried only some."
 
 
 class Answers:

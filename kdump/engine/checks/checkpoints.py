@@ -110,7 +110,9 @@ def _find_unlisted(
     if missing:
         is_recovery_point = os.path.basename(path) == names.RECOVERY_POINT_CHECKPOINT
         after = (
-            ": after an unclean shutdown, all segments are recovered" if is_recovery_point else ""
+            ". After an unclean shutdown, a start recovers all their segments"
+            if is_recovery_point
+            else ""
         )
         yield at_place(
             "checkpoint-lacks-partition",

@@ -197,8 +197,8 @@ class _Order:
             )
             return self._make_finding("offset-not-rising", last, floor + 1, message)
         message = (
-            f"{offsets_clause(entry.first, entry.last, 'are', 'is')} not above {last.last:,}, "
-            "the last offset of the batch before it."
+            f"{offsets_clause(entry.first, entry.last, 'are', 'is')} in this batch, but the batch "
+            f"before it already ends at offset {last.last:,}."
         )
         return self._make_finding("offset-not-rising", entry, last.last + 1, message)
 
@@ -216,13 +216,13 @@ class _Order:
             if behind is not None and fits < behind <= end:
                 fits = max(behind - (entry.last - entry.first + 1), fits)
         if segment.next_base is not None:
-            verbs = "do not end before", "is not before"
-            where = f"{segment.next_base:,}, where the next segment starts"
+            verbs = "reach beyond", "is beyond"
+            where = f"{segment.next_base - 1:,}, although the next segment starts after that"
         else:
             verbs = "are", "is"
             where = f"above {end - 1:,}, the highest that the segment can hold"
         offsets = offsets_clause(entry.first, entry.last, *verbs)
-        message = f"{offsets} {where}. Offset {fits:,} would fit."
+        message = f"{offsets} {where}. Offset {fits:,} was expected."
         return self._make_finding(damage.past_code(segment.next_base), entry, fits, message)
 
     def _make_finding(self, code: str, entry: _Entry, expected: int, message: str) -> Finding:

@@ -47,7 +47,9 @@ def meta_properties(directory: LogDir) -> tuple[dict[str, str], list[Finding | P
         for one in reported
     ]  # fmt: skip
     if found is not None and not {"node.id", "broker.id"} & values.keys():
-        message = "It is empty." if not values else "It names neither node.id nor broker.id."
+        message = (
+            "The file is empty." if not values else "The file has neither node.id nor broker.id."
+        )
         told = [finding("meta-properties-malformed", path=path, message=message)]
     return {name: value for name, value in values.items() if value is not None}, told
 

@@ -120,7 +120,7 @@ def _log_too_short(proof: Proof) -> Reported:
         offset=segment.last_offset + 1,
         expected=offset,
         actual=segment.last_offset,
-        message=f"The log ends at position {segment.end_position:,} with offset "
+        message=f"The segment's log ends at position {segment.end_position:,} with offset "
         f"{segment.last_offset:,}; its indexes refer to offset {offset:,} at time "
         f"{time_text(time_ms)}.",
         lost_at_least=1,

@@ -199,7 +199,8 @@ def _is_implausible(
 
 def _falls(span: Span, before: Span) -> Conditional:
     message = (
-        f"Leader epoch {span.epoch} follows {before.epoch}, from offset {span.first_offset:,} on."
+        f"From offset {span.first_offset:,} on, the leader epoch falls from {before.epoch} to "
+        f"{span.epoch}."
     )
     reported = at_place(
         "leader-epoch-falls",

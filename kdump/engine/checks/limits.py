@@ -114,7 +114,7 @@ class Limits(Check):
                     expected=limit_ms,
                     actual=tally.worst,
                     message=f"{tally.count:,} batches have record times up to {tally.worst:,} ms "
-                    f"{words}; the limit for such times is {limit_ms:,} ms.",
+                    f"{words}; the limit in the settings is {limit_ms:,} ms.",
                 )
 
 

@@ -161,11 +161,11 @@ def _stop_finding(segment: SegmentScan, header: _Header, indexed: int | None) ->
             f"log at position {header.position:,}."
         )
     elif sure:
-        way = f"Offset {fits:,} would fit: set the first eight bytes of the batch to {eight}."
+        way = f"Offset {fits:,} was expected: set the first eight bytes of the batch to {eight}."
     else:
         way = (
-            f"Offset {fits:,} or above would fit: for {fits:,}, set the first eight bytes of the "
-            f"batch to {eight}."
+            f"Offset {fits:,} or above was expected: for {fits:,}, set the first eight "
+            f"bytes of the batch to {eight}."
         )
     if header.last < header.before:
         harm = (

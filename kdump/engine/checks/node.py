@@ -100,12 +100,11 @@ def _topic_ids(group: Sequence[Member]) -> Iterator[Finding]:
             for one in partitions:
                 # A topic may have been deleted and made anew since its first partition was read.
                 if topic_id != most and one.read_topic_id() == topic_id:
-                    why = f"other partitions of the topic have the id {most}."
                     yield other_topic_id(
                         one,
                         most,
-                        f"A broker start may rename the directory, with {one.amount_text}, to "
-                        f"-stray: {why}",
+                        f"The topic id of this directory, with {one.amount_text}, is not the one "
+                        f"that the topic's other partitions have, {most}.",
                     )
 
 

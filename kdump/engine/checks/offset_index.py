@@ -61,8 +61,8 @@ _EMPTY_FACTOR = 3  # an index is empty for no reason if its log has room for so 
 _MESSAGES = {
     c.NO_BATCH: "The entry for offset {offset:,} names position {position:,}, where no batch "
     "starts.",
-    c.PASSES_OVER: "The entry for offset {offset:,} names position {position:,}, but an earlier "
-    "batch already reaches that offset.",
+    c.PASSES_OVER: "The entry for offset {offset:,} names position {position:,}, but a batch "
+    "before that position already reaches offset {offset:,}.",
     c.BELOW_BATCH: "The entry for offset {offset:,} names the batch at position {position:,}, "
     "which starts after that offset.",
 }

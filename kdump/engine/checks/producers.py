@@ -44,6 +44,7 @@ from kdump.engine.reading.sequence_rules import (
 )
 from kdump.findings.commands import abort_command, producer_command
 from kdump.findings.moments import span_text
+from kdump.findings.ranges import records_text
 from kdump.findings.shell import format_command
 from kdump.storage import lock, places
 from kdump.tuples import NamedTuple
@@ -202,9 +203,9 @@ def _sequence(
         code = "sequence-gap"
     elif judged == GAP:
         message = whose + (
-            f"{ahead(event):,} sequence numbers are missing between its batches that end at offset "
-            f"{before.last_offset:,} and start at {batches.base_offset(row):,}, although every "
-            "offset between them is there."
+            f"{ahead(event):,} sequence numbers are missing between its batch that ends at offset "
+            f"{before.last_offset:,} and its next one, which starts at "
+            f"{batches.base_offset(row):,}, although no offset is missing between them."
         )
         code = "sequence-gap"
     else:
@@ -277,7 +278,7 @@ def open_transactions(
             message += _abort_words(newest, first)
         else:
             looks = producer_command(str(partition.log.path), producer_id, first)
-            message += f" To see its batches: {format_command(looks)}"
+            message += f" To see the transaction's batches: {format_command(looks)}"
         more = len(states.open) - _SHOWN
         if first == stable and more > 0:
             message += f" {more:,} more transactions are open."
@@ -303,7 +304,7 @@ def _by_log(partition: PartitionScan, producer: Producer, states: ProducerStates
         age, allowed = states.newest_ms - producer.since_ms, 2 * allowed
         if min(producer.since_ms, states.newest_ms) < 0:
             age = 0
-    return _Age(age, allowed, f"the newest record of the partition is {span_text(age)} later")
+    return _Age(age, allowed, f"the newest record of the partition is {span_text(age)} newer")
 
 
 def _by_file(partition: PartitionScan, first: int) -> _Age:
@@ -315,7 +316,7 @@ def _by_file(partition: PartitionScan, first: int) -> _Age:
             age = partition.now_ms - places.stat(holds[-1].path).st_mtime_ns // 1_000_000
     except OSError:
         pass  # it is gone: nothing holds readers back then
-    words = f"a broker runs, and its segment was last written {span_text(age)} ago"
+    words = f"a broker is running, and the segment was last written {span_text(age)} ago"
     return _Age(age, partition.settings.transaction_max_timeout_ms, words)
 
 
@@ -324,8 +325,8 @@ def _limit_words(partition: PartitionScan) -> str:
     stated = "transaction_max_timeout_ms" in settings.stated_fields
     whose = "as --server-properties says" if stated else "Kafka's default"
     return (
-        "No transaction may be open longer than transaction.max.timeout.ms, "
-        f"{span_text(settings.transaction_max_timeout_ms)} ({whose}): it is hanging."
+        "That is longer than transaction.max.timeout.ms allows, "
+        f"{span_text(settings.transaction_max_timeout_ms)} ({whose}): the transaction is hanging."
     )
 
 
@@ -333,8 +334,8 @@ def _waiting_words(partition: PartitionScan, newest: SegmentScan, first: int) ->
     start = max(first, partition.segments[0].base_offset)
     count = max(0, newest.last_offset + 1 - start)
     return (
-        f" read_committed consumers stop at offset {first:,}; at most "
-        f"{count:,} record{'s wait' if count != 1 else ' waits'} there."
+        f" read_committed consumers stop at offset {first:,}; at most {records_text(count)} from "
+        "there on are withheld from them."
     )
 
 

@@ -100,7 +100,7 @@ class Records(Check):
             and _COMPACT in settings.cleanup_policy
         ):
             policy = _POLICY.get(
-                settings.source("cleanup_policy"), "the broker's default policy is"
+                settings.source("cleanup_policy"), "the broker's log.cleanup.policy is"
             )
             words = "One record has" if nulls == 1 else f"{nulls:,} records have"
             yield at_place(
@@ -115,7 +115,7 @@ class Records(Check):
                 "slack-bytes",
                 segment.place,
                 position=self._state[_FIRST_SLACK],
-                message=f"{words} bytes after the value, which every consumer ignores.",
+                message=f"{words} bytes after the value; every consumer ignores them.",
             )
 
     def _check_one(self, segment: SegmentScan, run: Run, row: int) -> Iterator[Reported]:

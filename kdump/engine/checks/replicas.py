@@ -117,10 +117,8 @@ def _assignment(
             _is_settled(state, of_current.placed_ms) or _is_stopped(group, one)
         ):
             message = (
-                f"A broker start renames the directory, with {one.amount_text}, to -stray: the "
-                "cluster "
-                f"knows this topic as {current}. "
-                f"{state.topic_id_text(topic_id)}"
+                f"The topic id of this directory, with {one.amount_text}, is not the one that the "
+                f"topic has in the cluster, {current}. {state.topic_id_text(topic_id)}"
             )
             yield other_topic_id(one, current, message)
         return
@@ -129,9 +127,8 @@ def _assignment(
         state, -1 if deleted is None or deleted.deleted_ms is None else deleted.deleted_ms
     ):
         message = (
-            f"The cluster has no partition {one.partition} with the topic id in "
-            f"partition.metadata: a broker start renames the directory, with {one.amount_text}, to "
-            "-stray. "
+            f"This directory, with {one.amount_text}, has a topic id of which the cluster has no "
+            f"partition {one.partition}. "
             f"{state.topic_id_text(topic_id)}"
         )
         yield at_place("topic-unknown", one.place, actual=topic_id, message=message)

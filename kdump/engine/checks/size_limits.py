@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from kdump.broker.settings import FILE
 from kdump.engine.reading.check import Check
 from kdump.engine.reading.damage import BatchAt, at_place
 from kdump.kernels import columns as c
@@ -39,7 +40,7 @@ class SizeLimits(Check):
         if "segment_bytes" in stated:
             yield from self._too_large(
                 "segment-over-limit",
-                "segment.bytes",
+                self._named("segment_bytes", "segment.bytes", "log.segment.bytes"),
                 self.settings.segment_bytes,
                 self.settings.source("segment_bytes"),
                 [(one.place, one.end_position) for one in self.partition.segments if one.complete],
@@ -53,11 +54,18 @@ class SizeLimits(Check):
             ]
             yield from self._too_large(
                 "index-over-limit",
-                "segment.index.bytes",
+                self._named(
+                    "index_size_max_bytes", "segment.index.bytes", "log.index.size.max.bytes"
+                ),
                 self.settings.index_size_max_bytes,
                 self.settings.source("index_size_max_bytes"),
                 indexes,
             )
+
+    def _named(self, field: str, of_topic: str, of_broker: str) -> str:
+        """Name a setting as it is written where it came from."""
+        is_internal = self.partition.target.topic in dict(self.settings.internal_segment_bytes)
+        return of_broker if self.settings.source(field) == FILE and not is_internal else of_topic
 
     def _too_large(
         self, code: str, name: str, limit: int, source: str, files: list[tuple[Place, int]]
@@ -107,12 +115,13 @@ class OffsetRange(Check):
         first, count, self._first, self._count = self._first, self._count, None, 0
         if first is None or not segment.complete:
             return
-        words = "One batch has" if count == 1 else f"{count:,} batches have"
+        words = "One batch ends" if count == 1 else f"{count:,} batches end"
         yield first.finding(
             "offset-overflow",
             expected=segment.base_offset + RELATIVE_MAX,
             actual=segment.last_offset,
-            message=f"{words} offsets more than {RELATIVE_MAX:,} above the base of segment "
-            f"{segment.base_offset}, up to {segment.last_offset:,}. Brokers since 2.0 split such a "
-            "segment when they recover or clean it; cleaners from 0.10.2 to 1.1 fail on it.",
+            message=f"{words} more than {RELATIVE_MAX:,} offsets above the base offset of segment "
+            f"{segment.base_offset}; the segment ends at offset {segment.last_offset:,}. Brokers "
+            "since 2.0 split such a segment when they recover or clean it; cleaners from 0.10.2 to "
+            "1.1 fail on it.",
         )

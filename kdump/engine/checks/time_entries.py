@@ -141,15 +141,15 @@ class TimeEntries(EntryReports):
         if entry.why == c.STARTS_LATE:
             code = "time-index-offset"
             message = (
-                f"The entry for time {time_text(time)} names offset {offset:,}, but an earlier "
-                "batch already has a record of that time or later, which lookups by this entry "
-                "miss."
+                f"The entry for time {time_text(time)} names offset {offset:,}, but a batch "
+                "before it already has a record of that time or later; lookups that use this entry "
+                "miss that record."
             )
         else:
             code = "time-index-entry"
             message = (
-                f"The entry names time {time_text(time)} for offset {offset:,}, where the largest "
-                f"time of the batch is {time_text(entry.max_timestamp_ms)}."
+                f"The entry for offset {offset:,} names time {time_text(time)}, but the largest "
+                f"time in that batch is {time_text(entry.max_timestamp_ms)}."
             )
         targets = [time, entry.max_timestamp_ms, time + 1]
         return EntryVerdict(

@@ -19,6 +19,7 @@ from kdump.engine.reading.check import Conditional, RestsOn
 from kdump.engine.reading.damage import at_place
 from kdump.errors import PathError
 from kdump.findings.finding import About, Finding, and_more
+from kdump.findings.ranges import records_text
 from kdump.storage import names, places
 from kdump.storage.layout import ABORTED_TRANSACTION
 from kdump.storage.names import Kind
@@ -165,8 +166,8 @@ class TransactionIndexCheck:
         entry = slot.entry
         if entry.producer_id != ended.producer_id:
             message = (
-                f"Entry {slot.slot} names producer {entry.producer_id}; the ABORT marker at "
-                f"offset {ended.offset:,} is producer {ended.producer_id}'s."
+                f"Entry {slot.slot} names producer {entry.producer_id}, but the ABORT marker that "
+                f"it refers to, at offset {ended.offset:,}, is from producer {ended.producer_id}."
             )
             self._add(
                 "transaction-index-marker", segment, slot, ended, ended.offset,
@@ -174,11 +175,11 @@ class TransactionIndexCheck:
             )  # fmt: skip
         elif self._first_is_wrong(entry.first_offset, ended):
             expected = ended.first_offset if ended.first_offset >= 0 else None
-            begins = "has no batch" if expected is None else f"begins at {expected:,}"
+            begins = "has no batch" if expected is None else f"begins at offset {expected:,}"
             message = (
-                f"According to entry {slot.slot}, producer {entry.producer_id}'s transaction, "
-                f"aborted at offset {ended.offset:,}, begins at {entry.first_offset:,}; in the "
-                f"log, it {begins}."
+                f"According to entry {slot.slot}, the transaction that producer "
+                f"{entry.producer_id} aborted at offset {ended.offset:,} begins at offset "
+                f"{entry.first_offset:,}; in the log, it {begins}."
             )
             self._add(
                 "transaction-index-first-offset", segment, slot, ended, ended.first_offset,
@@ -219,7 +220,7 @@ class TransactionIndexCheck:
         expected, actual = ended.last_stable_offset, slot.entry.last_stable_offset
         message = (
             f"Entry {slot.slot} (producer {ended.producer_id}, aborted at offset {ended.offset:,}) "
-            f"has the last stable offset {actual:,}; according to the log it is {expected:,}."
+            f"gives {actual:,} as the last stable offset; according to the log, it is {expected:,}."
         )
         self._add(
             "transaction-index-stable-offset", segment, slot, ended, expected,
@@ -371,15 +372,15 @@ class TransactionIndexCheck:
         count = len(self._missing) + self._unmatched
         if not count:
             return
-        have = "transactions have" if count > 1 else "transaction has"
-        message = f"{count:,} aborted {have} no entry."
+        what = "transactions" if count > 1 else "transaction"
+        message = f"The index lacks {count:,} aborted {what}."
         if self._missing:
             records = sum(ended.records_count for ended in self._missing)
             first = min(ended.first_offset for ended in self._missing)
             last = max(ended.last_data_offset for ended in self._missing)
-            message += (
-                f" read_committed consumers receive {records:,} aborted records, between offsets "
-                f"{first:,} and {last:,}."
+            message = (
+                f"The index lacks {count:,} aborted {what}, with {records_text(records)} between "
+                f"offsets {first:,} and {last:,}."
             )
         yield self._finding(
             "transaction-index-missing",

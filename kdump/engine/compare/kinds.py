@@ -29,7 +29,7 @@ KINDS: dict[str, tuple[Severity, str]] = {
         "Appended under different leader epochs; `fields` has the other differences.",
     ),
     MISSING: (Severity.DAMAGE, "One side has nothing where the other has records."),
-    TRUNCATED: (Severity.DAMAGE, "One log ends before offsets that it once had."),
+    TRUNCATED: (Severity.DAMAGE, "One log ends before offsets that it once reached."),
     COMPACTED: (
         Severity.NOTE,
         "Compacted further on one side: it no longer has records that later ones replace.",

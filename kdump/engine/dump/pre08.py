@@ -184,9 +184,9 @@ def pre08_gap_finding(gap: Pre08Gap, source: Source, place: Place) -> Finding:
         expected = PRE08_SMALLEST
         message = "The length is below that of the smallest message."
     elif code == "torn-tail":
-        message = f"The last {gap.size_bytes:,} bytes are an incomplete entry."
+        message = f"The last {gap.size_bytes:,} bytes are an incomplete message."
     elif code == "batch-cut-short":
-        message = "The length field reaches beyond the file, yet valid entries follow."
+        message = "By its length field, the message ends after the file, yet valid messages follow."
     return at_place(
         code,
         place,

@@ -193,8 +193,8 @@ _STAGES: tuple[_Stage, ...] = (
 def _unknown_fact(node: NodeSettings) -> Fact:
     ids = "node.id, process.roles, the voters" if node.kraft else "broker.id"
     message = (
-        f"{ids} and other settings that can stop a start, and whether log.dirs names more "
-        "directories than these."
+        f"settings that can prevent a start ({ids}, and others), and whether log.dirs has "
+        "directories that are not in PATHS."
     )
     return Fact(
         UNKNOWN,

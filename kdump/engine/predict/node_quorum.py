@@ -120,7 +120,7 @@ def _missing_fact(node: NodeSettings, path: str) -> Fact:
         )
         remedy = "Restore __cluster_metadata-0 before any start, from a backup or the old volume."
         return Fact(STARTS, LOST, message, path, remedy)
-    message = "There is no metadata log, and no snapshot."
+    message = "The node has neither a metadata log nor a metadata snapshot."
     remedy = (
         "If this is the only controller, restore __cluster_metadata-0 before any start, or the "
         "cluster loses all topics. If there are other controllers, the node fetches the metadata "

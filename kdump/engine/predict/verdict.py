@@ -124,8 +124,8 @@ def verdict(row: Recovery) -> Finding | None:
         return _start_finding("start-loses-records", row, message)
     if _is_recreated(row):
         message = (
-            "After the next start the partition is empty and begins at offset 0 (its log now ends "
-            f"at {row.log_end_before:,}): {row.reason}."
+            "The next start makes the partition empty, from offset 0 on (its log now ends at "
+            f"{row.log_end_before:,}): {row.reason}."
         )
         return _start_finding("start-loses-records", row, message)
     return None

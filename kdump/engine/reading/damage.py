@@ -193,11 +193,11 @@ def _words(code: str, gap: Gap) -> str:
     if code == "unreadable":
         return "The device gave an I/O error for bytes in this range."
     if code == "torn-tail":
-        return f"The last {gap.size_bytes:,} bytes are an incomplete entry."
+        return f"The last {gap.size_bytes:,} bytes are an incomplete batch."
     if code == "batch-length":
         return "The length field is smaller than the smallest possible message."
     if code == "batch-cut-short":
-        return "The length field reaches beyond the file, yet valid batches follow."
+        return "By its length field, the batch ends after the file, yet valid batches follow."
     return "The length field is too small: the batch would be shorter than its own header."
 
 
@@ -234,7 +234,7 @@ def _loss_words(least: int, most: int | None, first: int, next_offset: int | Non
     last = next_offset - 1
     span = offsets_text(first, last)
     records = "record" if most == 1 else "records"
-    return f"{count} {records} lost, {span}. The next offset on disk is {next_offset:,}."
+    return f"{count} {records} lost, {span}. The log continues at offset {next_offset:,}."
 
 
 def _magic_words(gap: Gap) -> str | None:
@@ -348,7 +348,7 @@ def _magic_finding(batch: BatchAt, first: int) -> Finding:
         expected=read,
         actual=magic,
         message=f"No format has the magic byte {magic}, so consumers cannot read {records}, "
-        f"{span}. Only that byte is wrong: with magic {read}, the checksum is right.",
+        f"{span}. Only that byte is wrong: read as magic {read}, the batch has the right checksum.",
         lost_at_least=count,
         lost_at_most=count,
     )
@@ -361,8 +361,8 @@ def reserved_finding(batches: RecordBatches, row: int, place: Place, count: int 
         "attributes-reserved",
         expected=attributes & meant,
         actual=attributes,
-        message=f"The attributes are 0x{attributes:02x}, of which bits 0x"
-        f"{attributes & ~meant:02x} have no meaning in this format"
+        message=f"The attributes, 0x{attributes:02x}, have reserved bits set: 0x"
+        f"{attributes & ~meant:02x}"
         + (f"; the same in {count:,} batches of the segment." if count > 1 else "."),
     )
 

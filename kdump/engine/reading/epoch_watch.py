@@ -30,8 +30,8 @@ def wrong_epoch_finding(span: Span, before: Span | None, after: Span | None) -> 
     but = f"; {' and '.join(neighbors)}" if neighbors else ""
     beside = before or after
     message = (
-        f"The batch at offset {span.first_offset:,} has leader epoch {span.epoch}{but}. The field "
-        "is outside the checksum; the records are intact."
+        f"The batch at offset {span.first_offset:,} has leader epoch {span.epoch}{but}. The "
+        "checksum does not cover this field; the records are intact."
     )
     return at_place(
         "leader-epoch-odd",

@@ -51,19 +51,19 @@ def first_words(event: SequenceBreak) -> str:
     """Explain an epoch that does not begin at 0, and name what may be innocent."""
     number, count = (
         event.base_sequence,
-        f"{event.base_sequence:,} numbers before it were not stored",
+        "no lower number was stored",
     )
     if event.previous.last_timestamp_ms < 0:
         return (
-            f"the log is complete from offset 0, but this producer starts at number {number:,}: "
-            f"{count}. Possible cause: of two requests to a new partition, the later one came "
-            "first, and the broker rejected the other (KAFKA-15591). Harmless if the topic was "
-            "recreated while the producer ran, or if the log was truncated to nothing."
+            f"the log is complete from offset 0, but this producer starts at sequence number "
+            f"{number:,}: {count}. Possible cause: two requests to a new partition arrived in "
+            "reverse order, and the broker rejected the earlier one (KAFKA-15591). Harmless if the "
+            "topic was recreated while the producer ran, or if the log was truncated to nothing."
         )
     return (
-        f"its new epoch starts at number {number:,} instead of 0: {count}. Harmless if the broker "
-        "had forgotten the producer (producer.id.expiration.ms, a broker start without its "
-        "snapshot)."
+        f"its new epoch starts at sequence number {number:,} instead of 0: {count}. Harmless if "
+        "the broker had forgotten the producer (producer.id.expiration.ms, a broker start without "
+        "its snapshot)."
     )
 
 

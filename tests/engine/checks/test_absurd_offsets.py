@@ -98,8 +98,8 @@ def test_start_finds_the_log_end_by_the_last_base_offset(sound: Path, wrong: int
     assert (found.code, found.position) == ("log-end-astray", start)
     assert (found.expected, found.actual, found.offset) == (87, wrong, 87)
     assert (
-        "Offset 87 would fit: set the first eight bytes of the batch to 00 00 00 00 00 00 00 57."
-        in found.message
+        "Offset 87 was expected: set the first eight bytes of the batch to "
+        "00 00 00 00 00 00 00 57." in found.message
     )
 
 
@@ -111,8 +111,8 @@ def test_last_wrapper_gives_its_offset_span(tmp_path: Path) -> None:
     found = only(write_partition(tmp_path, {0: parts}))
     assert (found.code, found.expected, found.actual) == ("log-end-astray", 9, ABSURD)
     assert (
-        "Offset 9 would fit: set the first eight bytes of the batch to 00 00 00 00 00 00 00 09."
-        in found.message
+        "Offset 9 was expected: set the first eight bytes of the batch to "
+        "00 00 00 00 00 00 00 09." in found.message
     )
 
 
@@ -223,14 +223,17 @@ def test_batch_out_of_order_is_reported_with_the_expected_offset(
     behind = first[row + 1] if row + 1 < len(first) else None
     ways = {
         "not-rising": [
-            f"are not above {fits - 1:,}, the last offset of the batch before it.",
+            f"are in this batch, but the batch before it already ends at offset {fits - 1:,}.",
             f"are above {behind}, the first offset of the next batch.",
         ],
         "past-next": [
-            f"do not end before 30, where the next segment starts. Offset {fits} would fit."
+            (
+                "reach beyond 29, although the next segment starts after that. "
+                f"Offset {fits} was expected."
+            )
         ],
         "past-range": [
-            "are above 2,147,483,647, the highest that the segment can hold. Offset 6 would fit."
+            "are above 2,147,483,647, the highest that the segment can hold. Offset 6 was expected."
         ],
         "below-base": [],
     }

@@ -157,10 +157,8 @@ def test_topic_with_two_ids_is_reported(data: DataDirectory, other: DataDirector
     told = find_one(data.path, other.path)
     assert (told.code, told.severity.value) == ("topic-id-differs", "damage")
     assert told.message == (
-        "A broker start may rename the directory, with 20 records, to -stray: other partitions of "
-        "the "
-        "topic have the id "
-        f"{identifier(7)}."
+        "The topic id of this directory, with 20 records, is not the one that the topic's other "
+        f"partitions have, {identifier(7)}."
     )
     assert (told.path, told.expected, told.actual) == (
         str(path / "partition.metadata"),

@@ -167,12 +167,12 @@ def test_swap_without_its_original_is_not_a_hole(data: DataDirectory) -> None:
     swap(data.path / "users-3", 10)
     told = find_one(data.path)
     assert (told.code, told.severity.value, told.segment) == ("swap-left", "note", 10)
-    assert "no other segment has its offsets" in told.message
+    assert "the only one with these offsets" in told.message
 
 
 KEPT = (
-    "A broker start turns the .swap files of segment {} into a segment; no other segment has its "
-    "offsets."
+    "A broker start turns the .swap files of segment {} into a segment, the only one with "
+    "these offsets."
 )
 LOST = (
     "The .swap files of segment {} are next to files of an unfinished cleaning: a broker start "

@@ -46,8 +46,8 @@ def test_log_that_ends_before_its_indexes_is_reported(tmp_path: Path, last: int 
     assert (told.lost_at_least, told.next_offset) == (1, last)
     assert told.lost_at_most == (None if last is None else 18)
     assert told.message == (
-        f"The log ends at position {end:,} with offset 11; its indexes refer to offset 29 at time "
-        f"{time_text(START_MS + 290)}."
+        f"The segment's log ends at position {end:,} with offset 11; its indexes refer to offset "
+        f"29 at time {time_text(START_MS + 290)}."
     )
     partition = partition_of(directory)
     found = [*scan(partition, [IndexProof(partition)])]

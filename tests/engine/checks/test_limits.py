@@ -66,7 +66,7 @@ def test_times_after_the_last_change_of_the_file(data: DataDirectory) -> None:
     assert (told[0].expected, told[0].actual) == (5015, 5019)
     assert told[0].message == (
         "2 batches have record times up to 5,019 ms after the last change of their file; "
-        "the limit for such times is 5,015 ms."
+        "the limit in the settings is 5,015 ms."
     )
     assert run_verify(data, "log.message.timestamp.after.max.ms=5015", deep=False) == []
 
@@ -80,7 +80,7 @@ def test_times_before_the_segment_was_begun(data: DataDirectory) -> None:
     assert (told[0].expected, told[0].actual) == (9985, 9990)
     assert told[0].message == (
         "3 batches have record times up to 9,990 ms before the last change of the previous "
-        "segment; the limit for such times is 9,985 ms."
+        "segment; the limit in the settings is 9,985 ms."
     )
 
 

@@ -156,7 +156,8 @@ def test_impossible_offsets_are_reported(
         eight = " ".join(f"{byte:02x}" for byte in struct.pack(">q", found.expected))
         least = f"for {found.expected:,}, " if fits.endswith(" or above") else ""
         assert found.message.endswith(
-            f" Offset {fits} would fit: {least}set the first eight bytes of the batch to {eight}."
+            f" Offset {fits} was expected: {least}set the first eight bytes "
+            f"of the batch to {eight}."
         )
     last = actual if len(parts) > 1 and parts[-1][16] < 2 else actual + 2
     assert f"has {offsets_text(actual, last)}, but" in found.message

@@ -16,8 +16,8 @@ from kdump.findings.finding import Finding
 MINUTE_MS = 60_000
 SINCE = "has a transaction open since offset"
 LIMIT = (
-    "No transaction may be open longer than transaction.max.timeout.ms, 15 min (Kafka's default): "
-    "it is hanging."
+    "That is longer than transaction.max.timeout.ms allows, 15 min (Kafka's default): "
+    "the transaction is hanging."
 )
 ABORT = "To end it on a running cluster: kafka-transactions.sh --bootstrap-server BOOTSTRAP abort"
 
@@ -32,9 +32,9 @@ def test_open_transaction_is_reported(tmp_path: Path) -> None:
     (found,) = run_checks(path)
     assert found.message == (
         f"Producer 7, epoch 0, {SINCE} 1 (2023-11-14T22:13:21.000Z), with 2 records; the newest "
-        "record of the partition is 2 s later. read_committed consumers stop at offset 1; at most "
-        "3 records wait there. To see its batches: kdump dump --batches --producer-id 7 "
-        f"--from-offset 1 {path}"
+        "record of the partition is 2 s newer. read_committed consumers stop at offset 1; at most "
+        "3 records from there on are withheld from them. To see the transaction's batches: kdump "
+        f"dump --batches --producer-id 7 --from-offset 1 {path}"
     )
 
 
@@ -47,18 +47,21 @@ def test_age_by_batches_outside_of_transactions(
     behind = [data(2 + n, timestamp=TIME + at * MINUTE_MS) for n, at in enumerate(minutes)]
     first, second = run_checks(write_log(tmp_path, {0: batches + behind}))
     assert [first.code, second.code].count("transaction-hanging") == hangs
-    age = f"the newest record of the partition is {max(minutes)} min later."
+    age = f"the newest record of the partition is {max(minutes)} min newer."
     start = f"{SINCE} 0 (2023-11-14T22:13:20.000Z), with 1 record; {age}"
-    waiting = " read_committed consumers stop at offset 0; at most 4 records wait there."
+    waiting = (
+        " read_committed consumers stop at offset 0; at most 4 records from there on are withheld "
+        "from them."
+    )
     end = f" {ABORT} --topic orders --partition 7 --start-offset 0"
     if hangs:
         assert first.message == f"Producer 7, epoch 0, {start} {LIMIT}{waiting}{end}"
         assert second.message.endswith(f"{age} {LIMIT} {end[1:-1]}1")
     else:
         assert first.message.startswith(
-            f"Producer 7, epoch 0, {start}{waiting} To see its batches: "
+            f"Producer 7, epoch 0, {start}{waiting} To see the transaction's batches: "
         )
-        assert f"{age} To see its batches: " in second.message
+        assert f"{age} To see the transaction's batches: " in second.message
 
 
 @pytest.mark.parametrize("time", [-1, TIME])
@@ -83,7 +86,7 @@ def test_later_markers_decide_before_records(tmp_path: Path) -> None:
     path = write_log(tmp_path, {0: batches})
     (found,) = run_checks(path)
     assert found.code == "transaction-open"
-    assert "the newest record of the partition is 15 min later" in found.message
+    assert "the newest record of the partition is 15 min newer" in found.message
     batches[3] = marker(3, 9, COMMIT, timestamp=TIME + 16 * MINUTE_MS)
     write_log(tmp_path, {0: batches})
     (found,) = run_checks(path)
@@ -103,7 +106,7 @@ def test_segment_age_counts_with_a_running_broker(tmp_path: Path) -> None:
             found = [one for one in told if isinstance(one, Finding) and "transaction" in one.code]
             assert [one.code == "transaction-hanging" for one in found] == [hangs], (base, minutes)
             if hangs:
-                words = "a broker runs, and its segment was last written 16 min ago."
+                words = "a broker is running, and the segment was last written 16 min ago."
                 assert words in found[0].message
 
 
@@ -113,4 +116,4 @@ def test_copy_with_another_name_has_no_abort_command(tmp_path: Path) -> None:
     copy = path.rename(tmp_path / "copy")
     (found,) = run_checks(copy)
     assert found.code == "transaction-hanging"
-    assert found.message.endswith("at most 2 records wait there.")
+    assert found.message.endswith("at most 2 records from there on are withheld from them.")

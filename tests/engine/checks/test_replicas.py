@@ -74,7 +74,7 @@ def test_removed_topic_is_reported(cluster: Cluster) -> None:
     cluster.write(*made, remove_topic(8))
     told = find_one(cluster.data.path)
     assert told.code == "topic-unknown"
-    assert "a broker start renames the directory, with 20 records, to -stray. " in told.message
+    assert told.message.startswith("This directory, with 20 records, has a topic id of which ")
     assert f"{identifier(8)} is the id of topic gone, which was deleted at 2023" in told.message
     cluster.write(*made, remove_topic(8), now=LONG_AGO + 1000)
     assert findings(cluster.data.path) == []  # the broker may not have come to it yet
@@ -89,9 +89,8 @@ def test_topic_with_another_id_is_reported(cluster: Cluster) -> None:
     assert (told.expected, told.actual) == (identifier(88), identifier(8))
     assert (told.lost_at_least, told.lost_at_most) == (20, 20)
     assert told.message == (
-        "A broker start renames the directory, with 20 records, to -stray: the cluster knows this "
-        "topic "
-        f"as {identifier(88)}. "
+        "The topic id of this directory, with 20 records, is not the one that the topic has in the "
+        f"cluster, {identifier(88)}. "
         f"No topic in the metadata log has the id in partition.metadata, {identifier(8)}."
     )
 
@@ -120,7 +119,7 @@ def test_start_replaces_another_topic_of_that_name(cluster: Cluster) -> None:
     (told,) = (one for one in found if one.code == "start-loses-records")
     assert told.topic == "users"
     assert told.message.startswith(
-        "After the next start the partition is empty and begins at offset 0 (its log now ends at"
+        "The next start makes the partition empty, from offset 0 on (its log now ends at"
     )
 
 
@@ -226,7 +225,7 @@ def test_damaged_snapshot_has_no_advice_for_consumers(cluster: Cluster) -> None:
     result = run("verify", "--format", "table", cluster.data.path)
     assert result.exit_code == 3
     assert "seek" not in result.stdout
-    assert "remove this one before a broker start" in " ".join(result.stdout.split())
+    assert "remove this snapshot before a broker start" in " ".join(result.stdout.split())
 
 
 def test_metadata_log_may_start_after_its_snapshots(cluster: Cluster) -> None:

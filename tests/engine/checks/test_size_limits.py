@@ -59,7 +59,7 @@ def test_offsets_that_no_index_can_name(tmp_path: Path) -> None:
     (one,) = found
     assert (one.severity.value, one.segment, one.position) == ("note", 0, len(batch(0)))
     assert (one.expected, one.actual) == (far - 1, far)
-    assert one.message.startswith("One batch has offsets more than 2,147,483,647 above the base")
+    assert one.message.startswith("One batch ends more than 2,147,483,647 offsets above the base")
     # What reaches into the next segment is damage of another kind.
     write(directory, 0, "log", batch(0) + batch(far + 9))
     codes = {one.code for one in run_checks(directory)}

@@ -259,9 +259,8 @@ def test_messages_about_an_entry_with_a_different_time(sound: Path) -> None:
     time, offset = pairs[4]
     put(sound, [*pairs[:4], (time + 1, offset), *pairs[5:]])
     assert only(sound).message.startswith(
-        f"The entry names time {time_text(time + 1)} for offset {offset}, where the "
-        f"largest time of the batch "
-        f"is {time_text(time)}. "
+        f"The entry for offset {offset} names time {time_text(time + 1)}, but the largest time in "
+        f"that batch is {time_text(time)}. "
     )
     put(sound, [*pairs[:-1], (pairs[-1][0], 5000)])
     assert only(sound).message.startswith(

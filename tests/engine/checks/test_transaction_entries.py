@@ -160,8 +160,7 @@ def test_missing_entries_have_one_finding(tmp_path: Path) -> None:
     ((told, _),) = check_entries(tmp_path, [], ENDED, other)
     assert (told.offset, told.expected, told.actual) == (50, "2 entries", "none")
     assert told.message == (
-        "2 aborted transactions have no entry. read_committed consumers receive 7 aborted "
-        "records, between offsets 30 and 59. (Doubt.)"
+        "The index lacks 2 aborted transactions, with 7 records between offsets 30 and 59. (Doubt.)"
     )
 
 

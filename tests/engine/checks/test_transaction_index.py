@@ -94,8 +94,7 @@ def test_missing_index_is_reported(sound: Path) -> None:
     assert found.code == "transaction-index-missing"
     assert (found.path, found.segment, found.offset) == (str(index_of(sound, 6)), 6, 6)
     assert found.message.startswith(
-        "1 aborted transaction has no entry. read_committed consumers receive "
-        "2 aborted records, between offsets 2 and 4."
+        "The index lacks 1 aborted transaction, with 2 records between offsets 2 and 4."
     )
     assert found.expected == "1 entries"
 

@@ -112,7 +112,7 @@ def test_open_transaction_is_reported(tmp_path: Path) -> None:
     assert "Producer 7, epoch 0" in found.message
     assert "2 records" in found.message
     assert "2023-11-14T22:13:21.000Z" in found.message
-    assert "stop at offset 1; at most 3 records wait there" in found.message
+    assert "stop at offset 1; at most 3 records from" in found.message
     assert "--producer-id 7 --from-offset 1" in found.message
 
 
@@ -186,8 +186,8 @@ def test_messages_about_a_hanging_transaction(tmp_path: Path) -> None:
     for words in (
         "Producer 7, epoch 3, ",
         "since offset 0 (2023-11-14T22:13:20.000Z)",
-        "transaction.max.timeout.ms, 15 min (Kafka's default)",
-        "stop at offset 0; at most 4 records wait there",
+        "transaction.max.timeout.ms allows, 15 min (Kafka's default)",
+        "stop at offset 0; at most 4 records from",
         "abort --topic orders --partition 7 --start-offset 0",
     ):
         assert words in found.message
