@@ -49,8 +49,8 @@ _FILTERS = under("Filters")
 )
 @_ROWS_AND_VALUES(
     "--records-only",
-    help="A batch whose records cannot be read has a row of its own: leave such rows out. "
-    "Findings still report them.",
+    help="Leave out the rows that stand for batches whose records cannot be read. Findings still "
+    "report these.",
 )
 @_ROWS_AND_VALUES(
     "--decode",
@@ -65,8 +65,8 @@ _FILTERS = under("Filters")
     metavar="TOPIC=FILE",
     multiple=True,
     help="Decode TOPIC's values with this .avsc or .proto file (repeatable). "
-    "Instead of TOPIC=FILE, give a schema registry's topic (_schemas), or a directory that "
-    "contains it.",
+    "Instead of TOPIC=FILE, give the name of a schema registry's topic under PATHS (_schemas), or "
+    "a directory with that topic.",
 )
 @_ROWS_AND_VALUES(
     "--schemas-at", "schemas_at_ms", type=TIME, help="Use the schemas registered at this time."

@@ -27,8 +27,8 @@ def elect(paths: tuple[str, ...], **asked: Any) -> int:
     newest leader epoch at the end of its log and, among those, the highest end offset. Records
     that the broker would truncate when it starts do not count.
 
-    Shows what every other choice would lose, what the controller does by itself, the command to
-    type, and, for several partitions, the order in which to start the nodes. The in-sync
+    Shows what every other choice would lose, what the controller does by itself, and the command to
+    type; for several partitions, also the order in which to start the nodes. The in-sync
     replicas come from the metadata log, if one directory has it. Damage inside the logs is not
     checked: use kdump compare.
 

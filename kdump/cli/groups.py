@@ -37,7 +37,7 @@ _SELECTION = under("Selection")
 )
 @_SELECTION("--from", "from_ms", type=TIME, help="With --history: start at this time.")
 @_SELECTION("--to", "to_ms", type=TIME, help="With --history: stop before this time.")
-@version_option(_SELECTION, "Expire offsets by the rules of this version.")
+@version_option(_SELECTION, "Show offsets as expired by the rules of this version.")
 @shared_options(LOOKUP_FORMATS, on_spark=False)
 def groups(
     paths: tuple[str, ...],
@@ -51,8 +51,8 @@ def groups(
     Replays __consumer_offsets under PATHS, and __share_group_state if there are share groups.
     --topic and --partition select committed offsets.
 
-    If the partition that an offset was committed for is also under PATHS, the row has the log
-    start, the log end, and the lag, too (high watermark minus committed offset). The high watermark
+    If the partition that an offset was committed for is also under PATHS, the row also has the log
+    start, the log end, and the lag (high watermark minus committed offset). The high watermark
     comes from a checkpoint that brokers write every five seconds. With --at, the log start, log
     end, and high watermark are still those that are on the disk now.
 

@@ -387,8 +387,8 @@ def output_options(forms: tuple[str, ...], *, has_bytes: bool, is_wide: bool) ->
             "--output",
             type=FILE_PATH,
             help="Write the results to FILE, which appears only when complete. parquet and arrow "
-            "need this option. If it ends in a slash, it is a directory, with one or more files "
-            "per row kind.",
+            "need this option. A FILE that ends in a slash is a directory, with one or more "
+            "files per row kind.",
         ),
         _OUTPUT(
             "--rows", metavar="KIND", help="Write only rows of this kind (kdump schema lists them)."

@@ -98,7 +98,7 @@ def salvage(paths: tuple[str, ...], *, manifest: str | None, **asked: Any) -> in
     or -future, and files ending in .deleted, .swap, or .cleaned, are included even without
     --retired. A batch is used if its checksum matches and its records can be read; it is copied
     unchanged. Where copies differ, the one that would win an election is the leader. Records that
-    the leader copy had truncated, and only other copies still have, are reported and left out.
+    were truncated from the leader copy, and survive only in others, are reported and left out.
 
     Different records with the same offset and leader epoch are a conflict. Conflicts are reported,
     and --out is refused until --prefer selects a copy.

@@ -30,7 +30,7 @@ def sequences(paths: tuple[str, ...], **asked: Any) -> int:
 
     A producer that was idle for producer.id.expiration.ms (one day by default) may have been
     forgotten by the broker and may continue at any number. A producer's first sequence number must
-    be 0 if its producer epoch is new, and in a log that starts at offset 0. In other cases, and
+    be 0 in two cases: its producer epoch is new, or the log starts at offset 0. In other cases, and
     next to damage, the first number cannot be checked.
 
     In a packet capture, a repeat is a retry by the producer. Offsets there are record numbers

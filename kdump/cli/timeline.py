@@ -59,8 +59,7 @@ def _read_skew(text: str) -> str | tuple[int, int]:
 @_SELECTION(
     "--group",
     metavar="GLOB",
-    help="Only groups that match. Of their commits, only those that moved an offset back are "
-    "listed.",
+    help="Only groups that match. Only commits that moved an offset back are listed.",
 )
 @_SELECTION(
     "--what",

@@ -59,9 +59,9 @@ def usage(
     With --by key, every record is read; plain_bytes are the uncompressed bytes of keys, values, and
     headers, without control records.
 
-    Memory is bounded for any number of keys. Up to half a million rows are exact. With more, the
-    largest are still found, and each row states its possible error. Damaged batches are reported on
-    standard error and not counted.
+    Memory is bounded for any number of keys. Up to half a million result rows are exact. With more,
+    the largest are still found, and each row states its possible error. Damaged batches are
+    reported on standard error and not counted.
 
     \b
     Examples:

@@ -179,7 +179,7 @@ CATALOGUE: dict[str, Code] = {
         loudest=True,
     ),
     "zero-tail": _damage(
-        "A segment that is not preallocated ends in zeros.",
+        "The segment ends in zeros, although it is not preallocated.",
         "If this is the newest segment, log recovery truncates the zeros; if not, replace the "
         "segment with a replica's copy.",
         "Consumers fail at the zeros, and none gets past them without an offset reset.",

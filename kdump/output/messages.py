@@ -58,10 +58,13 @@ def way_past(finding: Finding) -> str:
     records = count_text(skipped or 0, "sound record")
     if served is None:
         nothing = _begin(f"{unless}{broker} can serve nothing after the damage")
-        return f"{disk}{nothing}; only kdump dump reads the {records} from {following:,} on.{older}"
+        return f"{disk}{nothing}; kdump dump shows the {records} from {following:,} on.{older}"
     between = ""
     if skipped:
-        between = f" Only kdump dump reads the {records} between the damage and that offset."
+        between = (
+            f" No consumer can fetch the {records} between the damage and that offset; kdump dump "
+            "shows them."
+        )
     return f"{disk}{reset}{older}{between}"
 
 

@@ -19,6 +19,9 @@ _VERDICTS = {
 }
 
 
+_MARKS = {REFUSES: "", "unknown": "Unknown: "}
+
+
 def node_lines(
     rows: Sequence[NodeStart], width: int, coloured: Callable[[str, str | None], str]
 ) -> Iterator[str]:
@@ -40,10 +43,12 @@ def node_lines(
     for row in sorted(rows, key=lambda row: row.outcome != outcome):
         if row.cause == "none":
             continue
-        mark = "" if row.outcome != "unknown" else "Unknown: "
+        mark = _MARKS.get(row.outcome, "Warning: ")
         message = row.message
+        if message.startswith("Cannot invoke"):
+            message = f"the broker would stop with NullPointerException: {message}"
         yield from _indent(mark + visible(message), width, "  ")
-        if row.path and row.path not in message:
+        if row.path and row.path not in row.message:
             yield from _indent(f"({visible(row.path)})", width, "  ")
         if row.remedy:
             yield from _indent(visible(row.remedy), width, "  → ")

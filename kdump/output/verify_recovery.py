@@ -99,8 +99,8 @@ def totals_lines(forecast: Forecast, width: int) -> Iterator[str]:
         text += f"; loading the logs reads {size_text(size)}" if size else ""
     elif size:
         text = (
-            f"Total: re-reads {count_text(segments, 'segment')}, and reads {size_text(size)}, "
-            "counting repeated reads"
+            f"Total: {count_text(segments, 'segment')} {'is' if segments == 1 else 'are'} re-read. "
+            f"This reads {size_text(size)} (some bytes more than once)"
         )
     if size:
         text += (
@@ -157,7 +157,7 @@ def _why_and_cost(row: Recovery) -> str:
     read, rebuilt = row.segments_read, row.indexes_rebuilt
     if read:
         size = row.bytes_read
-        more = "" if size is None else f" (reads {size_text(size)})"
+        more = "" if size is None else f" ({size_text(size)})"
         parts.append(f"re-reads {count_text(len(read), 'segment')}{more}")
     if rebuilt and rebuilt != read:
         parts.append(f"rebuilds indexes of {count_text(len(rebuilt), 'segment')}")

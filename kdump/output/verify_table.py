@@ -86,6 +86,7 @@ class VerifyTable(TextReport):
         self._remote = RemoteSegments()
         self._summary: VerifySummary | None = None
         self._meant: set[str] = set()  # meanings that were reported
+        self._suggests_reindex = False
 
     def finding(self, finding: Finding) -> None:
         """Hold a finding."""
@@ -132,6 +133,8 @@ class VerifyTable(TextReport):
                 self._lines(self._plan_lines(planned))
         self._more_line()
         self._lines(self._note_lines())
+        if self._suggests_reindex and not self._quiet:
+            self._line("kdump reindex shows what it would do; add --write to do it.")
         if self._quiet and not self._recoveries:
             return
         if self._recoveries:
@@ -249,6 +252,7 @@ class VerifyTable(TextReport):
             yield from self._wrap(visible(text), _INDENT)
         if command is not None:
             yield f"{_INDENT}→ {visible(command)}"
+            self._suggests_reindex |= command.startswith("kdump reindex")
         elif finding.severity is not Severity.NOTE:
             remedy = finding.entry.remedy
             is_known = remedy in meant and len(remedy) > _SHORT_REMEDY
@@ -339,8 +343,8 @@ class VerifyTable(TextReport):
             hint = " (--notes shows where)"
         if named:
             refuses = any(row.outcome == "refuses" for row in self._nodes)
-            what = "why the node does not start" if refuses else "with the node"
-            hint = f" ({f'{named:,} of them ' if named < count else ''}{what}, at the top)"
+            which = f"{named:,} of them " if named < count else ""
+            hint = f" ({which}{'prevents the start: ' if refuses else ''}see the top)"
         return count_text(count, word) + hint
 
     @property

@@ -30,14 +30,15 @@ def told(served_from: int | None, skipped: int, served_by: str | None = "4.1 sta
             (
                 "The log continues at offset 16. Reset stuck groups to offset 21, the "
                 "first that the running broker (if it is a 2.8.2) can serve after the damage. "
-                "Only kdump dump reads the 1 sound record between the damage and that offset."
+                "No consumer can fetch the 1 sound record between the damage and that offset; "
+                "kdump dump shows them."
             ),
         ),
         (
             told(None, 24),
             (
                 "The log continues at offset 16. If the next start does not truncate the "
-                "log here, a 4.1 broker can serve nothing after the damage; only kdump dump reads "
+                "log here, a 4.1 broker can serve nothing after the damage; kdump dump shows "
                 "the 24 sound records from 16 on."
             ),
         ),

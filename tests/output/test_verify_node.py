@@ -23,11 +23,11 @@ def lines(*outcomes: str) -> list[str]:
     [
         (
             ("unknown", "refuses", "starts", "refuses"),
-            ("THE NODE DOES NOT START:|message 1|message 3|Unknown: message 0|message 2"),
+            ("THE NODE DOES NOT START:|message 1|message 3|Unknown: message 0|Warning: message 2"),
         ),
         (
             ("loses", "unknown", "starts"),
-            "The node starts:|message 2|message 0|Unknown: message 1",
+            "The node starts:|Warning: message 2|Warning: message 0|Unknown: message 1",
         ),
     ],
 )

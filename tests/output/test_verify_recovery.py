@@ -102,7 +102,7 @@ def test_lost_records_are_counted() -> None:
 
 def test_cost_of_a_recovery() -> None:
     (line,) = lines(row(3, "recover", segments_read=[5], indexes_rebuilt=[5], bytes_read=212 << 20))
-    assert line == "orders-3   recover  nothing lost; re-reads 1 segment (reads 212.0 MiB)"
+    assert line == "orders-3   recover  nothing lost; re-reads 1 segment (212.0 MiB)"
 
 
 def test_unknown_loss_is_reported() -> None:

@@ -99,8 +99,9 @@ def test_finding_has_place_message_consequences_and_command() -> None:
     told = " ".join(text.split())
     assert (
         "The log continues at offset 48,301,338. Reset stuck groups to offset 48301394, "
-        "the first that the running broker (if it is a 4.1) can serve after the damage. Only "
-        "kdump dump reads the 56 sound records between the damage and that offset."
+        "the first that the running broker (if it is a 4.1) can serve after the damage. No "
+        "consumer can fetch the 56 sound records between the damage and that offset; kdump dump "
+        "shows them."
     ) in told
     commands = [line.strip() for line in lines if "→" in line]
     assert commands[0].startswith("→ kdump dump --hex --from-offset 48301220 --limit 1 /var")

@@ -199,7 +199,7 @@ def _is_implausible(
 
 def _falls(span: Span, before: Span) -> Conditional:
     message = (
-        f"From offset {span.first_offset:,} on, the leader epoch falls from {before.epoch} to "
+        f"At offset {span.first_offset:,}, the leader epoch falls from {before.epoch} to "
         f"{span.epoch}."
     )
     reported = at_place(

@@ -103,8 +103,8 @@ def _topic_ids(group: Sequence[Member]) -> Iterator[Finding]:
                     yield other_topic_id(
                         one,
                         most,
-                        f"The topic id of this directory, with {one.amount_text}, is not the one "
-                        f"that the topic's other partitions have, {most}.",
+                        f"The topic's other partitions have the id {most}, but this directory, "
+                        f"with {one.amount_text}, has another.",
                     )
 
 

@@ -117,8 +117,8 @@ def _assignment(
             _is_settled(state, of_current.placed_ms) or _is_stopped(group, one)
         ):
             message = (
-                f"The topic id of this directory, with {one.amount_text}, is not the one that the "
-                f"topic has in the cluster, {current}. {state.topic_id_text(topic_id)}"
+                f"The topic has the id {current} in the cluster, but this directory, with "
+                f"{one.amount_text}, has another. {state.topic_id_text(topic_id)}"
             )
             yield other_topic_id(one, current, message)
         return
@@ -127,8 +127,8 @@ def _assignment(
         state, -1 if deleted is None or deleted.deleted_ms is None else deleted.deleted_ms
     ):
         message = (
-            f"This directory, with {one.amount_text}, has a topic id of which the cluster has no "
-            f"partition {one.partition}. "
+            "In the cluster, no topic with this directory's topic id has a partition "
+            f"{one.partition}; the directory has {one.amount_text}. "
             f"{state.topic_id_text(topic_id)}"
         )
         yield at_place("topic-unknown", one.place, actual=topic_id, message=message)

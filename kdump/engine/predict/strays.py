@@ -45,8 +45,8 @@ def set_aside(
     topic_id = _topic_id(log)
     if topic_id is None and any(file.kind is Kind.PARTITION_METADATA for file, _ in log.others):
         why = (
-            "the outcome depends on the topic id that its partition.metadata then has: now it has "
-            "none"
+            "partition.metadata has no topic id; the outcome depends on the id that is written "
+            "into it"
         )
         return row.replaced(outcome="unknown", reason=_after_losses(row, why))
     if topic_id is None:

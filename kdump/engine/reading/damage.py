@@ -348,7 +348,7 @@ def _magic_finding(batch: BatchAt, first: int) -> Finding:
         expected=read,
         actual=magic,
         message=f"No format has the magic byte {magic}, so consumers cannot read {records}, "
-        f"{span}. Only that byte is wrong: read as magic {read}, the batch has the right checksum.",
+        f"{span}. Only that byte is wrong: with magic {read}, the checksum matches.",
         lost_at_least=count,
         lost_at_most=count,
     )
@@ -361,8 +361,7 @@ def reserved_finding(batches: RecordBatches, row: int, place: Place, count: int 
         "attributes-reserved",
         expected=attributes & meant,
         actual=attributes,
-        message=f"The attributes, 0x{attributes:02x}, have reserved bits set: 0x"
-        f"{attributes & ~meant:02x}"
+        message=f"Reserved attribute bits are set: 0x{attributes & ~meant:02x}"
         + (f"; the same in {count:,} batches of the segment." if count > 1 else "."),
     )
 

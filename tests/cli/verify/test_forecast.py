@@ -57,7 +57,7 @@ def test_predicted_loss_fails_and_is_summed_up(data: Path) -> None:
     assert result.exit_code == 3
     text = " ".join(result.stdout.split())
     assert "start-loses-records: The next start loses 2 records from offset 28 on" in text
-    assert "Total: re-reads 6 segments, and reads " in text
+    assert "Total: 6 segments are re-read. This reads " in text
     assert " at 1.0 KiB/s per thread and 2 recovery threads per data directory;" in text
     assert "2 records lost in 1 partition." in text
 

@@ -157,8 +157,8 @@ def test_topic_with_two_ids_is_reported(data: DataDirectory, other: DataDirector
     told = find_one(data.path, other.path)
     assert (told.code, told.severity.value) == ("topic-id-differs", "damage")
     assert told.message == (
-        "The topic id of this directory, with 20 records, is not the one that the topic's other "
-        f"partitions have, {identifier(7)}."
+        f"The topic's other partitions have the id {identifier(7)}, but this directory, with 20 "
+        "records, has another."
     )
     assert (told.path, told.expected, told.actual) == (
         str(path / "partition.metadata"),

@@ -342,7 +342,7 @@ def test_messages_about_a_falling_epoch(tmp_path: Path) -> None:
     size = len(data(0))
     assert (told.position, told.size_bytes, told.offset) == (2 * size, size, 2)
     assert (told.expected, told.actual) == (5, 3)
-    assert told.message == "From offset 2 on, the leader epoch falls from 5 to 3."
+    assert told.message == "At offset 2, the leader epoch falls from 5 to 3."
     assert touches == RestsOn(0, 2 * size, 3 * size, 2, 3)
 
 

@@ -74,7 +74,7 @@ def test_removed_topic_is_reported(cluster: Cluster) -> None:
     cluster.write(*made, remove_topic(8))
     told = find_one(cluster.data.path)
     assert told.code == "topic-unknown"
-    assert told.message.startswith("This directory, with 20 records, has a topic id of which ")
+    assert told.message.startswith("In the cluster, no topic with this directory's topic id has a ")
     assert f"{identifier(8)} is the id of topic gone, which was deleted at 2023" in told.message
     cluster.write(*made, remove_topic(8), now=LONG_AGO + 1000)
     assert findings(cluster.data.path) == []  # the broker may not have come to it yet
@@ -89,8 +89,8 @@ def test_topic_with_another_id_is_reported(cluster: Cluster) -> None:
     assert (told.expected, told.actual) == (identifier(88), identifier(8))
     assert (told.lost_at_least, told.lost_at_most) == (20, 20)
     assert told.message == (
-        "The topic id of this directory, with 20 records, is not the one that the topic has in the "
-        f"cluster, {identifier(88)}. "
+        f"The topic has the id {identifier(88)} in the cluster, but this directory, with 20 "
+        "records, has another. "
         f"No topic in the metadata log has the id in partition.metadata, {identifier(8)}."
     )
 
