@@ -1,5 +1,6 @@
 """Directories of tiered storage, as partitions."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -53,3 +54,24 @@ def test_metadata_decides_between_two_segments(tmp_path: Path) -> None:
     assert found is not None
     # A snapshot has the state at the end of its segment, where the next one begins.
     assert Path(found[0][f"orders-0/{7:020}.snapshot"].file).name.startswith(f"{0:020}-{ids[0]}")
+
+
+def test_entries_that_are_no_files_are_skipped(tmp_path: Path) -> None:
+    """What cannot be read of a folder costs nothing else in it."""
+    folder = tmp_path / f"orders-0-{ID}"
+    folder.mkdir()
+    for base in range(8):
+        at = folder / f"{base:020}-{ID}.log"
+        match base % 4:
+            case 0:
+                os.mkfifo(at)
+            case 1:
+                at.symlink_to("nowhere")
+            case _:
+                at.write_bytes(b"")
+    found = find_tiered_members(str(tmp_path))
+    assert found is not None
+    members, _, problems = found
+    assert sorted(members) == [f"orders-0/{base:020}.log" for base in (2, 3, 6, 7)]
+    assert sum(one.endswith("was skipped: it is not a regular file") for one in problems) == 2
+    assert sum(one.endswith("was skipped: No such file or directory") for one in problems) == 2
