@@ -49,8 +49,8 @@ _FILTERS = under("Filters")
 )
 @_ROWS_AND_VALUES(
     "--records-only",
-    help="Leave out the rows that stand for batches whose records cannot be read. Findings still "
-    "report these.",
+    help="Leave out the placeholder rows of batches whose records cannot be read; findings still "
+    "report these batches.",
 )
 @_ROWS_AND_VALUES(
     "--decode",
@@ -65,8 +65,8 @@ _FILTERS = under("Filters")
     metavar="TOPIC=FILE",
     multiple=True,
     help="Decode TOPIC's values with this .avsc or .proto file (repeatable). "
-    "Instead of TOPIC=FILE, give the name of a schema registry's topic under PATHS (_schemas), or "
-    "a directory with that topic.",
+    "Or name a schema registry's topic under PATHS, such as _schemas, or a directory that contains "
+    "one.",
 )
 @_ROWS_AND_VALUES(
     "--schemas-at", "schemas_at_ms", type=TIME, help="Use the schemas registered at this time."

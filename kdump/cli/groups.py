@@ -37,7 +37,7 @@ _SELECTION = under("Selection")
 )
 @_SELECTION("--from", "from_ms", type=TIME, help="With --history: start at this time.")
 @_SELECTION("--to", "to_ms", type=TIME, help="With --history: stop before this time.")
-@version_option(_SELECTION, "Show offsets as expired by the rules of this version.")
+@version_option(_SELECTION, "Decide by the rules of this version which offsets have expired.")
 @shared_options(LOOKUP_FORMATS, on_spark=False)
 def groups(
     paths: tuple[str, ...],

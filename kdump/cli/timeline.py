@@ -59,7 +59,7 @@ def _read_skew(text: str) -> str | tuple[int, int]:
 @_SELECTION(
     "--group",
     metavar="GLOB",
-    help="Only groups that match. Only commits that moved an offset back are listed.",
+    help="Only groups that match. (The timeline lists a commit only if it moved an offset back.)",
 )
 @_SELECTION(
     "--what",

@@ -113,7 +113,7 @@ def limits(under_heading: Callable[..., Decorator]) -> Decorator:
 
 #: What both `verify` and `predict` have.
 NOTES = together(
-    _OUTPUT("--notes", help="List every note in the table; by default notes are counted."),
+    _OUTPUT("--notes", help="List every note in the table; by default they are only counted."),
     _OUTPUT(
         "--all",
         "all_findings",

@@ -167,9 +167,9 @@ CATALOGUE: dict[str, Code] = {
     ),
     "log-end-astray": _damage(
         "The last batch of the log has an offset that cannot be right.",
-        "Do not start a broker on it. In a copy, either write the right offset over the first "
-        "eight bytes of the batch (big-endian; the checksum does not cover them), or truncate the "
-        "log where the batch starts, and also remove .kafka_cleanshutdown. Removing "
+        "Do not start a broker on it. In a copy, do one of two things: write the right offset "
+        "over the first eight bytes of the batch (big-endian; the checksum does not cover them); "
+        "or truncate the log where the batch starts and remove .kafka_cleanshutdown. Removing "
         ".kafka_cleanshutdown alone does not help: recovery keeps the batch and its offset, or "
         "fails.",
         "A broker start uses the wrong offset as the log end: new records get offsets from there "
@@ -604,11 +604,11 @@ CATALOGUE: dict[str, Code] = {
     "leader-epoch-odd": _damage(
         "The leader epoch of a batch does not fit its place in the log.",
         "Compare with a replica; the records are intact, and dump shows them.",
-        "To those that compare epochs with the leader, the log may seem to diverge: consumers may "
-        "stop, and followers may truncate.",
+        "Consumers and followers that compare epochs with the leader may see a diverged log: "
+        "consumers may stop, and followers may truncate.",
     ),
     "leader-epoch-falls": _note(
-        "Leader epochs decrease from batch to batch.",
+        "A batch has a lower leader epoch than the batch before it.",
         "Compare with a replica.",
         "No broker writes such a log: the file was edited, or its parts come from different logs.",
     ),

@@ -76,7 +76,7 @@ def describe(finding: Finding, meaning: str, command: str | None) -> Iterator[st
         times = Counter(each.partition("@")[0] for each in codes)
         words = [f"{code} ×{count}" if count > 1 else code for code, count in times.items()]
         if words:
-            yield f"Also caused by this, and not counted: {', '.join(words)}."
+            yield f"Caused by this, so not counted separately: {', '.join(words)}."
     if past := way_past(finding):
         yield past
 

@@ -77,6 +77,37 @@ DAMAGE = found(
 )._replace(served_from=48_301_394, skipped_by_seek=56, served_by="4.1 running")
 
 
+def predicted(**members: Any) -> Row:
+    given = {"topic": "orders", "partition": 7, "path": "/var/lib/kafka/orders-7"} | members
+    return make_row("recovery", **given)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "end", "words"),
+    [
+        ("truncate", 48_301_220, None),
+        ("stray", 0, None),
+        ("recover", 48_301_500, "Reset stuck groups to offset 48301394, the first that a 4.1 "),
+        ("refuses-to-start", None, "If the next start does not truncate the log here, reset "),
+        ("unknown", None, "If the next start does not truncate the log here, reset "),
+    ],
+)
+def test_reset_that_the_start_undoes_is_left_out(
+    outcome: str, end: int | None, words: str | None
+) -> None:
+    one = DAMAGE._replace(served_by="4.1 starting")
+    text = " ".join(" ".join(drawn(one, predicted(outcome=outcome, log_end_after=end))).split())
+    assert ("--reset-offsets" in text) == (words is not None)
+    assert words is None or words in text
+
+
+def test_writing_of_indexes_is_explained_once() -> None:
+    hint = "kdump reindex shows what it would do; add --write to do it."
+    wrong = [found("offset-index-order", number, position=8) for number in (1, 2)]
+    assert drawn(*wrong, summary()).count(hint) == 1
+    assert hint not in drawn(DAMAGE, summary()) + drawn(*wrong, quiet=True)
+
+
 def test_heading_names_the_node_of_the_directory() -> None:
     runs = "a broker is running (it holds .lock); kdump only reads"
     assert drawn(summary(), width=80)[:3] == [
@@ -95,7 +126,10 @@ def test_finding_has_place_message_consequences_and_command() -> None:
     assert lines[0] == ("DAMAGE   orders-7   segment 42   position 402,653,184 · 16,381 bytes")
     assert lines[1].strip() == "crc-mismatch: stored 9a1c03ff, computed 2b90e1d0."
     text = "\n".join(lines)
-    assert "Also caused by this, and not counted: offset-index-order ×2, time-index-order." in text
+    assert (
+        "Caused by this, so not counted separately: offset-index-order ×2, time-index-order."
+        in text
+    )
     told = " ".join(text.split())
     assert (
         "The log continues at offset 48,301,338. Reset stuck groups to offset 48301394, "
@@ -250,7 +284,7 @@ def test_sentence_consequences_are_separate() -> None:
     assert "From this follow" not in text
     both = drawn(found("wrapper-offset", consequences=(words, "time-index-entry@8")))
     text = " ".join(" ".join(both).split())
-    assert f"{words} Also caused by this, and not counted: time-index-entry." in text
+    assert f"{words} Caused by this, so not counted separately: time-index-entry." in text
 
 
 def test_skipped_partition_is_printed_despite_quiet() -> None:

@@ -304,7 +304,7 @@ def _by_log(partition: PartitionScan, producer: Producer, states: ProducerStates
         age, allowed = states.newest_ms - producer.since_ms, 2 * allowed
         if min(producer.since_ms, states.newest_ms) < 0:
             age = 0
-    return _Age(age, allowed, f"the newest record of the partition is {span_text(age)} newer")
+    return _Age(age, allowed, f"the newest record of the partition is from {span_text(age)} later")
 
 
 def _by_file(partition: PartitionScan, first: int) -> _Age:
@@ -323,10 +323,10 @@ def _by_file(partition: PartitionScan, first: int) -> _Age:
 def _limit_words(partition: PartitionScan) -> str:
     settings = partition.settings
     stated = "transaction_max_timeout_ms" in settings.stated_fields
-    whose = "as --server-properties says" if stated else "Kafka's default"
+    whose = "from --server-properties" if stated else "Kafka's default"
     return (
-        "That is longer than transaction.max.timeout.ms allows, "
-        f"{span_text(settings.transaction_max_timeout_ms)} ({whose}): the transaction is hanging."
+        f"transaction.max.timeout.ms allows {span_text(settings.transaction_max_timeout_ms)} "
+        f"({whose}), so the transaction is hanging."
     )
 
 

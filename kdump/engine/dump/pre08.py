@@ -186,7 +186,9 @@ def pre08_gap_finding(gap: Pre08Gap, source: Source, place: Place) -> Finding:
     elif code == "torn-tail":
         message = f"The last {gap.size_bytes:,} bytes are an incomplete message."
     elif code == "batch-cut-short":
-        message = "By its length field, the message ends after the file, yet valid messages follow."
+        message = (
+            "By its length field, the message extends past the end of the file, yet others follow."
+        )
     return at_place(
         code,
         place,

@@ -197,7 +197,10 @@ def _words(code: str, gap: Gap) -> str:
     if code == "batch-length":
         return "The length field is smaller than the smallest possible message."
     if code == "batch-cut-short":
-        return "By its length field, the batch ends after the file, yet valid batches follow."
+        return (
+            "By its length field, the batch extends past the end of the file, yet valid batches "
+            "follow it."
+        )
     return "The length field is too small: the batch would be shorter than its own header."
 
 

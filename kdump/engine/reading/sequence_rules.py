@@ -57,8 +57,9 @@ def first_words(event: SequenceBreak) -> str:
         return (
             f"the log is complete from offset 0, but this producer starts at sequence number "
             f"{number:,}: {count}. Possible cause: two requests to a new partition arrived in "
-            "reverse order, and the broker rejected the earlier one (KAFKA-15591). Harmless if the "
-            "topic was recreated while the producer ran, or if the log was truncated to nothing."
+            "reverse order, and the broker rejected the one sent first (KAFKA-15591). Harmless if "
+            "the topic was recreated while the producer ran, or if the log was truncated to "
+            "nothing."
         )
     return (
         f"its new epoch starts at sequence number {number:,} instead of 0: {count}. Harmless if "

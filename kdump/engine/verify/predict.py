@@ -239,7 +239,10 @@ def _with_partitions(facts: list[Fact], group: list[str], stopping: list[Recover
     for row in stopping:
         path = str(row.path)
         if not group or places.absolute(places.parent(path)) in inside:
-            remedy = "Move the partition's directory out of the data directory; see start-refused."
+            remedy = (
+                "Move the partition's directory out of the data directory; see the finding "
+                "start-refused."
+            )
             refused = Fact(REFUSES, "partition", str(row.reason), path, remedy)
             return [refused, *(fact for fact in facts if fact[:2] != (STARTS, "none"))]
     return facts

@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
+import pytest
 from segments import batch, batches, run_checks, write, write_partition
 
-from kdump.broker.settings import OPTION, TOPIC, Settings
+from kdump.broker.settings import FILE, OPTION, TOPIC, Settings
 
 
 def test_files_over_a_stated_limit_are_a_note(tmp_path: Path) -> None:
@@ -37,6 +38,24 @@ def test_files_over_a_stated_limit_are_a_note(tmp_path: Path) -> None:
     assert told(index_size_max_bytes=timed) == []
     ((code, _, expected, actual),) = told(index_size_max_bytes=indexes[0])
     assert (code, expected, actual) == ("index-over-limit", indexes[0], timed)
+
+
+@pytest.mark.parametrize(
+    ("source", "topic", "name"),
+    [
+        (TOPIC, "orders", "segment.bytes=1 "),
+        (FILE, "orders", "log.segment.bytes=1 "),
+        (FILE, "__consumer_offsets", " segment.bytes=1 "),
+    ],
+)
+def test_limit_has_the_name_that_its_source_uses(
+    tmp_path: Path, source: str, topic: str, name: str
+) -> None:
+    directory = write_partition(tmp_path, {0: batches(0, 60)}, topic)
+    settings = Settings()._replace(internal_segment_bytes=(("__consumer_offsets", 1),))
+    found = run_checks(directory, settings=settings.override(source, {"segment_bytes": 1}))
+    (message,) = (one.message for one in found if one.code == "segment-over-limit")
+    assert f"over {name.strip()} " in message
 
 
 def test_no_report_without_a_stated_limit(tmp_path: Path) -> None:

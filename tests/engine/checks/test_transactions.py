@@ -186,7 +186,7 @@ def test_messages_about_a_hanging_transaction(tmp_path: Path) -> None:
     for words in (
         "Producer 7, epoch 3, ",
         "since offset 0 (2023-11-14T22:13:20.000Z)",
-        "transaction.max.timeout.ms allows, 15 min (Kafka's default)",
+        "transaction.max.timeout.ms allows 15 min (Kafka's default)",
         "stop at offset 0; at most 4 records from",
         "abort --topic orders --partition 7 --start-offset 0",
     ):
@@ -201,7 +201,7 @@ def test_transaction_timeout_comes_from_the_broker_settings(tmp_path: Path) -> N
     assert [one.code for one in run_checks(path, settings=read)] == ["transaction-open"]
     settings.write_text("transaction.max.timeout.ms=60000\n")
     (found,) = run_checks(path, settings=read_settings(str(settings)))
-    assert "60 s (as --server-properties says)" in found.message
+    assert "60 s (from --server-properties)" in found.message
 
 
 @pytest.mark.parametrize(
