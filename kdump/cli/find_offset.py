@@ -31,8 +31,8 @@ def find_offset(paths: tuple[str, ...], **asked: Any) -> int:
     consumer receives.
 
     Shows the segment, the index entry, the batch, and the first record at or after OFFSET, one
-    row per partition. PATHS are segment files (each selects its partition), partition
-    directories, or data directories.
+    row per partition. PATHS are partition directories, data directories,
+    or segment files (a segment file stands for its whole partition).
 
     Reads only the checkpoints, the segment that may contain the offset, and the index and end of
     the newest segment. read_committed also reads the batch headers after the newest usable producer

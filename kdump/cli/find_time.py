@@ -54,8 +54,8 @@ def read_target(text: str) -> int:
 def find_time(paths: tuple[str, ...], **asked: Any) -> int:
     """Find the first record at or after TIME in each partition under PATHS, as a broker does.
 
-    Answers like a ListOffsets request, one row per partition. PATHS are segment
-    files (each selects its partition), partition directories, or data directories. TIME is epoch
+    Answers like a ListOffsets request, one row per partition. PATHS are partition directories, data
+    directories, or segment files (a segment file stands for its whole partition). TIME is epoch
     milliseconds, epoch seconds after an @, ISO 8601 (UTC by default), 14:05 (today), yesterday,
     now, a time before now (now-30m, -30m, '30 minutes ago'), earliest, latest, max-timestamp, or
     the protocol's -1 to -6. Tiered topics also have earliest-local, latest-tiered, and

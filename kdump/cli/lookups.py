@@ -55,8 +55,8 @@ lookup_options = together(
     _ANSWER(
         "--none",
         type=click.Choice(("latest", "earliest", "skip")),
-        help="What --format reset-csv writes for partitions without an answer; other formats show "
-        "it as reset_offset. Default: latest, as in Kafka's own tool.",
+        help="Offset for partitions without an answer: --format reset-csv writes it, and other "
+        "formats show it as reset_offset. Default: latest, as in Kafka's own tool.",
     ),
     _EXPLANATION(
         "--explain", help="Show how the answer is found, step by step; in JSON as `steps`."

@@ -207,7 +207,7 @@ def version_option(under_heading: Callable[..., Decorator], text: str) -> Decora
         envvar="KDUMP_BROKER_VERSION",
         callback=tell_newer,
         help=f"{text} `newest` is the newest release. Default: the release that wrote the "
-        "directory, or the newest that may have.",
+        "directory; if that is unclear, the newest one possible.",
     )
 
 

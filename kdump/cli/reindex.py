@@ -71,7 +71,7 @@ def reindex(
     Without --write or --out, this only shows a plan: the entries of each index now and after the
     rebuild, the first difference, and the reason. Each log is read once, and its checksums are
     verified; nothing is decompressed, except magic 0 and 1 with --broker-version below 2.0. Sound
-    indexes are left alone.
+    indexes are left alone, unless --all is given.
 
     --write writes the new file next to the old one, keeps the old one as .bak-<UTC time>, and
     renames the new one; if interrupted at any point, each index is either the complete old file or

@@ -97,14 +97,15 @@ def salvage(paths: tuple[str, ...], *, manifest: str | None, **asked: Any) -> in
     Copies are partition directories of any broker or backup. Directories ending in -delete, -stray,
     or -future, and files ending in .deleted, .swap, or .cleaned, are included even without
     --retired. A batch is used if its checksum matches and its records can be read; it is copied
-    unchanged. Where copies differ, the one that would win an election is the leader. Records that
-    were truncated from the leader copy, and survive only in others, are reported and left out.
+    unchanged. Where copies differ, kdump follows the one that would win an election (the leader
+    copy). Records that were truncated from the leader copy, and survive only in others, are
+    reported and left out.
 
     Different records with the same offset and leader epoch are a conflict. Conflicts are reported,
     and --out is refused until --prefer selects a copy.
 
     --out builds the result in a temporary directory next to DIR, and renames that to DIR at the
-    end, so an interrupted run never looks complete. It is refused (exit status 5) if DIR is not
+    end, so an interrupted run never looks complete. --out is refused (exit status 5) if DIR is not
     empty, or if a broker runs there. Offsets and gaps are kept. The manifest is written next to
     DIR. The exit status is 3 if anything was lost. kdump produce sends the records to a running
     cluster instead.

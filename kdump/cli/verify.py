@@ -129,8 +129,8 @@ MONITORING = together(
     _MONITORING(
         "--nagios",
         help="Print one line for Nagios, then the ten worst findings. Exit with 0 if there are "
-        "only notes, 1 for rebuild, 2 for damage, 3 if the check failed. If --fail-on "
-        "damage is given explicitly, rebuild also exits with 0.",
+        "only notes, 1 for rebuild, 2 for damage, 3 if the check failed. With an "
+        "explicit --fail-on damage, rebuild findings exit with 0 instead of 1.",
     ),
 )
 

@@ -96,7 +96,7 @@ def totals_lines(forecast: Forecast, width: int) -> Iterator[str]:
     text = f"Total: re-reads {count_text(segments, 'segment')}"
     if not segments:
         text = "Total: no segment is re-read"
-        text += f"; loading the logs reads {size_text(size)}" if size else ""
+        text += f". A normal load of the logs reads {size_text(size)}" if size else ""
     elif size:
         text = (
             f"Total: {count_text(segments, 'segment')} {'is' if segments == 1 else 'are'} re-read. "

@@ -296,7 +296,7 @@ class VerifyTable(TextReport):
             places = len(self._note_places[code])
             word = "place" if code in self._beside_partitions else "partition"
             where = count_text(places, word)
-            many = f"{code} ({count:,} in {where})" if count > 1 else code
+            many = f"{code} ({count:,} notes in {where})" if count > 1 else code
             lines = wrap(f"{many}: {CATALOGUE[code].sentence}", self._width - len(_INDENT))
             yield self._level(Severity.NOTE) + lines[0]
             yield from (_INDENT + line for line in lines[1:])

@@ -205,9 +205,11 @@ def test_findings_above_the_limit_are_counted() -> None:
 
 def test_notes_are_condensed_by_default() -> None:
     notes = [found("file-vanished", number % 3) for number in range(10)]
-    assert drawn(*notes, quiet=True)[0].startswith("NOTE     file-vanished (10 in 3 partitions): ")
+    assert drawn(*notes, quiet=True)[0].startswith(
+        "NOTE     file-vanished (10 notes in 3 partitions): "
+    )
     outside = [one._replace(topic=None, partition=None) for one in notes]
-    assert drawn(*outside, quiet=True)[0].startswith("NOTE     file-vanished (10 in ")
+    assert drawn(*outside, quiet=True)[0].startswith("NOTE     file-vanished (10 notes in ")
     assert " place" in drawn(*outside, quiet=True)[0]
     every = drawn(*notes, quiet=True, all_notes=True)
     assert sum(line.startswith("NOTE") for line in every) == 10

@@ -205,7 +205,7 @@ def _sequence(
         message = whose + (
             f"{ahead(event):,} sequence numbers are missing between its batch that ends at offset "
             f"{before.last_offset:,} and its next one, which starts at "
-            f"{batches.base_offset(row):,}, although no offset is missing between them."
+            f"offset {batches.base_offset(row):,}; the log has every offset in between."
         )
         code = "sequence-gap"
     else:

@@ -127,8 +127,8 @@ def _assignment(
         state, -1 if deleted is None or deleted.deleted_ms is None else deleted.deleted_ms
     ):
         message = (
-            "In the cluster, no topic with this directory's topic id has a partition "
-            f"{one.partition}; the directory has {one.amount_text}. "
+            f"The cluster has no partition {one.partition} of a topic with this directory's topic "
+            f"id. The directory has {one.amount_text}. "
             f"{state.topic_id_text(topic_id)}"
         )
         yield at_place("topic-unknown", one.place, actual=topic_id, message=message)

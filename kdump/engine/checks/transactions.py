@@ -66,8 +66,8 @@ _TRUNCATES = (
     "fails."
 )
 _STOPS_SINCE_41 = (
-    " Kafka 4.1 and later fail to load the log. Earlier versions fail, too, if they only load "
-    "the segment; if they recover it, they keep this batch and truncate everything after it."
+    " Kafka 4.1 and later fail to load the log. Earlier versions also fail if they load the "
+    "segment without recovering it; recovery keeps this batch and truncates everything after it."
 )
 _PROBLEMS = {
     "record": "The first record of a control batch cannot be decoded.",

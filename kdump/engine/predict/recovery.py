@@ -112,9 +112,10 @@ def predict_partition(
             row = set_aside(row, log, directory, cluster)
     except RefusalError as error:
         memory = isinstance(error, MemoryRefusalError)
+        name, _, text = str(error).partition(": ")
         return row.replaced(
             outcome="out-of-memory" if memory else "refuses-to-start",
-            reason=f"the broker would stop with {error}",
+            reason=f"the broker would stop with {name}" + (f" ({text})" if text else ""),
         )
     except UnknowableError as error:
         return unknown_recovery(target, f"cannot predict what the broker does with {error}")

@@ -167,12 +167,12 @@ def test_swap_without_its_original_is_not_a_hole(data: DataDirectory) -> None:
     swap(data.path / "users-3", 10)
     told = find_one(data.path)
     assert (told.code, told.severity.value, told.segment) == ("swap-left", "note", 10)
-    assert "the only one with these offsets" in told.message
+    assert "have offsets that no other segment has" in told.message
 
 
 KEPT = (
-    "A broker start turns the .swap files of segment {} into a segment, the only one with "
-    "these offsets."
+    "The .swap files of segment {} have offsets that no other segment has; a broker start turns "
+    "them into a segment."
 )
 LOST = (
     "The .swap files of segment {} are next to files of an unfinished cleaning: a broker start "

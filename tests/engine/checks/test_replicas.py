@@ -74,7 +74,9 @@ def test_removed_topic_is_reported(cluster: Cluster) -> None:
     cluster.write(*made, remove_topic(8))
     told = find_one(cluster.data.path)
     assert told.code == "topic-unknown"
-    assert told.message.startswith("In the cluster, no topic with this directory's topic id has a ")
+    assert told.message.startswith(
+        "The cluster has no partition 0 of a topic with this directory's "
+    )
     assert f"{identifier(8)} is the id of topic gone, which was deleted at 2023" in told.message
     cluster.write(*made, remove_topic(8), now=LONG_AGO + 1000)
     assert findings(cluster.data.path) == []  # the broker may not have come to it yet

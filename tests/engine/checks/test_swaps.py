@@ -94,6 +94,6 @@ def test_start_completes_an_empty_swap_file(directory: Path) -> None:
     write(directory, 30, SWAP, b"")
     (one,), covered = run_check(directory)
     assert one.message.startswith(
-        "A broker start turns the .swap files of segment 30 into a segment, the only one"
+        "The .swap files of segment 30 have offsets that no other segment has; a broker "
     )
     assert covered == [OffsetSpan(30, 30)]

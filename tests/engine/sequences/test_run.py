@@ -189,7 +189,9 @@ def test_new_epoch_starts_at_0(
     assert kinds(path, explained=True) == told
     (row,) = run_sequences(path)[0] or [None]
     if row is not None:
-        assert "its new epoch starts at number 2 instead of 0" in str(row.fields["explanation"])
+        assert "its new epoch starts at sequence number 2 instead of 0" in str(
+            row.fields["explanation"]
+        )
         assert "producer.id.expiration.ms" in str(row.fields["explanation"])
 
 
