@@ -134,7 +134,9 @@ class VerifyTable(TextReport):
         self._more_line()
         self._lines(self._note_lines())
         if self._suggests_reindex and not self._quiet:
-            self._line("kdump reindex shows what it would do; add --write to do it.")
+            self._line(
+                "Each reindex command above only shows what it would do; add --write to do it."
+            )
         if self._quiet and not self._recoveries:
             return
         if self._recoveries:

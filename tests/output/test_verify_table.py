@@ -102,7 +102,7 @@ def test_reset_that_the_start_undoes_is_left_out(
 
 
 def test_writing_of_indexes_is_explained_once() -> None:
-    hint = "kdump reindex shows what it would do; add --write to do it."
+    hint = "Each reindex command above only shows what it would do; add --write to do it."
     wrong = [found("offset-index-order", number, position=8) for number in (1, 2)]
     assert drawn(*wrong, summary()).count(hint) == 1
     assert hint not in drawn(DAMAGE, summary()) + drawn(*wrong, quiet=True)

@@ -56,7 +56,7 @@ def test_awaited_transaction_is_named(predict: bool, tmp_path: Path) -> None:
     (told,) = run_verify(tmp_path, predict=predict)
     assert told.code == "transaction-open"
     assert (
-        "the newest record of the partition is 0 s later. Its transactional id is billing-7 "
+        "the newest record of the partition is from 0 s later. Its transactional id is billing-7 "
         "(Ongoing). Its producer should end it; otherwise its coordinator aborts it at "
         "2023-11-14T22:14:20.000Z. "
         "read_committed consumers stop at offset 0;"
