@@ -190,8 +190,8 @@ def cli() -> None:
     """Inspect, check, and rescue the data directories of Kafka brokers.
 
     Reads data of every Kafka version, damaged or not, with or without a running broker. Only
-    reindex --write changes a data directory; salvage --out, carve --out, and reindex --out create
-    new directories, and produce writes to a running cluster.
+    reindex --write changes a data directory. salvage --out, carve --out, and reindex --out create
+    new directories; the produce command writes to a running cluster.
 
     \b
     Examples:

@@ -65,8 +65,8 @@ _FILTERS = under("Filters")
     metavar="TOPIC=FILE",
     multiple=True,
     help="Decode TOPIC's values with this .avsc or .proto file (repeatable). "
-    "The argument can also be a schema registry's topic under PATHS (such as _schemas), or a "
-    "directory that contains such a topic.",
+    "Instead of TOPIC=FILE, name a schema registry's topic under PATHS (--schemas _schemas), or a "
+    "directory that contains one.",
 )
 @_ROWS_AND_VALUES(
     "--schemas-at", "schemas_at_ms", type=TIME, help="Use the schemas registered at this time."

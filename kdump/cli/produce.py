@@ -51,8 +51,8 @@ _GROUP_OFFSETS = under("Group offsets")
 )
 @_GROUP_OFFSETS(
     "--apply-groups",
-    help="Also commit the offsets of groups, translated as by --groups; groups with active members "
-    "are skipped.",
+    help="Also commit the groups' offsets, translated to the new offsets; groups with active "
+    "members are skipped.",
 )
 @_GROUP_OFFSETS(
     "--groups-at",

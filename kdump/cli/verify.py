@@ -172,8 +172,8 @@ MONITORING = together(
     "--recheck-after",
     "recheck_s",
     type=DURATION,
-    help="With --state: also check skipped segments again after this time, for example 30d."
-    " Default: never.",
+    help="With --state: check a segment again if its last check is older than this, for example "
+    "30d. Default: never.",
 )
 @_SCOPE_AND_PACE(
     "--subset",

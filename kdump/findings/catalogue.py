@@ -506,8 +506,8 @@ CATALOGUE: dict[str, Code] = {
     "transaction-index-marker": _by_reindex(
         "txnindex",
         "An entry of the transaction index does not match an ABORT marker of its producer.",
-        "read_committed consumers skip everything that the entry's producer wrote up to its next "
-        "abort, including committed records.",
+        "read_committed consumers skip all records of the entry's producer up to its next ABORT "
+        "marker, committed ones too.",
     ),
     "transaction-index-first-offset": _by_reindex(
         "txnindex",
@@ -565,7 +565,7 @@ CATALOGUE: dict[str, Code] = {
         "Consumers may receive the same records twice.",
     ),
     "sequence-gap": _note(
-        "Sequence numbers of a producer are missing, but no offsets are.",
+        "A producer's sequence numbers have a gap, but the offsets have none.",
         "Compare both batches with dump --producer-id; ask the producer's owner.",
         "Records that the producer sent may never have been stored.",
     ),
@@ -585,7 +585,7 @@ CATALOGUE: dict[str, Code] = {
         "A producer snapshot contradicts the log below its offset.",
         "After an unclean shutdown, move the snapshot away before the start; the broker then "
         "replays the log from an older one.",
-        "A broker that starts from it may reject a producer, store records twice, or block "
+        "A broker that loads this snapshot may reject a producer, store records twice, or block "
         "read_committed consumers.",
         show=Show.ENTRIES,
     ),
@@ -761,8 +761,9 @@ CATALOGUE: dict[str, Code] = {
     ),
     "topic-id-differs": _damage(
         "A partition has a different topic id than the rest of its topic, or than the cluster.",
-        "Before the next start, find out which topic id is right. If the topic was deleted, copy "
-        "the directory away. If the file is wrong, correct the topic id in partition.metadata.",
+        "Before the next start, find out which topic id is right. If the "
+        "directory belongs to a deleted topic of the same name, copy it elsewhere. If the file is "
+        "wrong, correct the topic id in partition.metadata.",
         "From 3.7 on, a broker start renames the directory to -stray and creates an empty "
         "partition; earlier brokers do not serve the partition.",
         show=Show.NOTHING,

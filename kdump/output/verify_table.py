@@ -268,10 +268,13 @@ class VerifyTable(TextReport):
     def _with_forecast(self, finding: Finding) -> Finding:
         """Leave out the reset of groups to an offset that the predicted start truncates.
 
-        Where it truncates nothing before that offset, the reset depends on no condition.
+        Where it truncates nothing before that offset, the reset depends on no condition. A release
+        that is only assumed decides neither.
         """
         row, served = self._forecasts.get(directory_of(finding)), finding.served_from
-        if row is None or served is None or row.oldest or row.outcome in (*REFUSALS, "unknown"):
+        if row is None or served is None or row.oldest or self._is_assumed:
+            return finding
+        if row.outcome in (*REFUSALS, "unknown"):
             return finding
         end = row.log_end_after
         if row.outcome == "stray" or (end is not None and end <= served):

@@ -90,7 +90,7 @@ class ClusterState:
         if (topic := self.topics.get(topic_id)) is not None:
             return f"{topic_id} is the id of topic {topic.topic}."
         if (topic := self.removed.get(topic_id)) is None:
-            return f"No topic in the metadata log has the id in partition.metadata, {topic_id}."
+            return f"No topic in the metadata log has the directory's id, {topic_id}."
         when = time_text(topic.deleted_ms) if topic.deleted_ms is not None else ""
         deleted = f"deleted at {when}" if when else "deleted since"
         return f"{topic_id} is the id of topic {topic.topic}, which was {deleted}."

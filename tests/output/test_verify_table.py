@@ -96,9 +96,14 @@ def test_reset_that_the_start_undoes_is_left_out(
     outcome: str, end: int | None, words: str | None
 ) -> None:
     one = DAMAGE._replace(served_by="4.1 starting")
-    text = " ".join(" ".join(drawn(one, predicted(outcome=outcome, log_end_after=end))).split())
+    row = predicted(outcome=outcome, log_end_after=end)
+    text = " ".join(" ".join(drawn(one, row)).split())
     assert ("--reset-offsets" in text) == (words is not None)
     assert words is None or words in text
+    assumed = make_row(
+        "node-start", outcome="unknown", cause="version", message="which", path=None, remedy=None
+    )
+    assert "If the next start does not" in " ".join(" ".join(drawn(assumed, one, row)).split())
 
 
 def test_writing_of_indexes_is_explained_once() -> None:

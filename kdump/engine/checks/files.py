@@ -247,7 +247,7 @@ def _words(found: list[_Swap], replaced: list[int], lost: list[int]) -> str:
         return f"A broker start replaces segment {old} by the .swap files of segment {bases}."
     words = (
         f"The .swap files of segment {bases} have offsets that no other segment has; a broker "
-        "start turns them into a segment."
+        "start turns these files into a segment."
     )
     if any(swap.legacy for swap in found):
         words += " Brokers from 0.9.0 to 0.10.2 also delete the segment before it."

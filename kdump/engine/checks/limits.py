@@ -105,16 +105,17 @@ class Limits(Check):
                 f"{self._largest:,}; the largest has {self._large.worst:,} bytes.",
             )
         for tally, limit_ms, words in (
-            (self._late, self._after_ms, "after the last change of their file"),
-            (self._early, self._before_ms, "before the last change of the previous segment"),
+            (self._late, self._after_ms, "later than the last change of their file"),
+            (self._early, self._before_ms, "earlier than the last change of the previous segment"),
         ):
             if tally.first is not None:
                 yield tally.first.finding(
                     "record-time-limit",
                     expected=limit_ms,
                     actual=tally.worst,
-                    message=f"{tally.count:,} batches have record times up to {tally.worst:,} ms "
-                    f"{words}; the limit in the settings is {limit_ms:,} ms.",
+                    message=f"In {tally.count:,} batches, record timestamps are up to "
+                    f"{tally.worst:,} ms {words}; the timestamp limits in the settings allow "
+                    f"{limit_ms:,} ms.",
                 )
 
 

@@ -193,8 +193,8 @@ def _sequence(
     whose = f"Producer {event.producer_id}, epoch {event.producer_epoch}: "
     if judged == DUPLICATE:
         message = whose + (
-            f"this batch starts at sequence number {event.base_sequence:,} again; the batch before "
-            f"it, which ends at offset {before.last_offset:,}, already ended at sequence number "
+            f"this batch starts at sequence number {event.base_sequence:,}, although the batch "
+            f"before it, which ends at offset {before.last_offset:,}, ended at sequence number "
             f"{before.last_sequence:,}."
         )
         code = "sequence-duplicate"

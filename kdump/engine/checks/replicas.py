@@ -126,11 +126,10 @@ def _assignment(
     if _is_settled(
         state, -1 if deleted is None or deleted.deleted_ms is None else deleted.deleted_ms
     ):
-        message = (
-            f"The cluster has no partition {one.partition} of a topic with this directory's topic "
-            f"id. The directory has {one.amount_text}. "
-            f"{state.topic_id_text(topic_id)}"
-        )
+        unknown = "No topic in the cluster has this directory's topic id"
+        if topic_id in state.topics:
+            unknown = f"The topic with this directory's topic id has no partition {one.partition}"
+        message = f"{unknown}. The directory has {one.amount_text}. {state.topic_id_text(topic_id)}"
         yield at_place("topic-unknown", one.place, actual=topic_id, message=message)
 
 

@@ -50,9 +50,8 @@ class Rolling(Check):
             next(at.place for at in self.partition.segments if at.base_offset == first),
             expected=f"{self.settings.segment_bytes} bytes or {self.settings.segment_ms} ms",
             actual=len(unexplained),
-            message=f"The settings do not explain why {len(unexplained):,} of "
-            f"{len(self.rolled):,} closed segments were rolled{others}; the topic may have had "
-            "other settings.",
+            message=f"For {len(unexplained):,} of {len(self.rolled):,} closed segments, the "
+            f"settings do not explain the roll{others}; the topic may have had other settings.",
         )
 
     def _explain(self, one: SegmentScan, following: SegmentScan) -> RollRule | None:

@@ -172,7 +172,7 @@ def test_swap_without_its_original_is_not_a_hole(data: DataDirectory) -> None:
 
 KEPT = (
     "The .swap files of segment {} have offsets that no other segment has; a broker start turns "
-    "them into a segment."
+    "these files into a segment."
 )
 LOST = (
     "The .swap files of segment {} are next to files of an unfinished cleaning: a broker start "

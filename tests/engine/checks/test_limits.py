@@ -65,8 +65,8 @@ def test_times_after_the_last_change_of_the_file(data: DataDirectory) -> None:
     ]
     assert (told[0].expected, told[0].actual) == (5015, 5019)
     assert told[0].message == (
-        "2 batches have record times up to 5,019 ms after the last change of their file; "
-        "the limit in the settings is 5,015 ms."
+        "In 2 batches, record timestamps are up to 5,019 ms later than the last change of their "
+        "file; the timestamp limits in the settings allow 5,015 ms."
     )
     assert run_verify(data, "log.message.timestamp.after.max.ms=5015", deep=False) == []
 
@@ -79,8 +79,8 @@ def test_times_before_the_segment_was_begun(data: DataDirectory) -> None:
     ]
     assert (told[0].expected, told[0].actual) == (9985, 9990)
     assert told[0].message == (
-        "3 batches have record times up to 9,990 ms before the last change of the previous "
-        "segment; the limit in the settings is 9,985 ms."
+        "In 3 batches, record timestamps are up to 9,990 ms earlier than the last change of the "
+        "previous segment; the timestamp limits in the settings allow 9,985 ms."
     )
 
 

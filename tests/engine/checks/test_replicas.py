@@ -74,9 +74,7 @@ def test_removed_topic_is_reported(cluster: Cluster) -> None:
     cluster.write(*made, remove_topic(8))
     told = find_one(cluster.data.path)
     assert told.code == "topic-unknown"
-    assert told.message.startswith(
-        "The cluster has no partition 0 of a topic with this directory's "
-    )
+    assert told.message.startswith("No topic in the cluster has this directory's topic id. ")
     assert f"{identifier(8)} is the id of topic gone, which was deleted at 2023" in told.message
     cluster.write(*made, remove_topic(8), now=LONG_AGO + 1000)
     assert findings(cluster.data.path) == []  # the broker may not have come to it yet
@@ -93,7 +91,7 @@ def test_topic_with_another_id_is_reported(cluster: Cluster) -> None:
     assert told.message == (
         f"The topic has the id {identifier(88)} in the cluster, but this directory, with 20 "
         "records, has another. "
-        f"No topic in the metadata log has the id in partition.metadata, {identifier(8)}."
+        f"No topic in the metadata log has the directory's id, {identifier(8)}."
     )
 
 

@@ -134,7 +134,7 @@ def test_messages_without_an_explaining_rule(data: DataDirectory, tmp_path: Path
     (told,) = findings(server_properties=stated)
     assert (told.segment, told.actual) == (10, 1)
     assert told.expected == f"{9 * size} bytes or 700 ms"
-    assert "do not explain why 1 of 2 closed segments were rolled" in told.message
+    assert "For 1 of 2 closed segments, the settings do not explain the roll" in told.message
     assert "(others by rule: compacted 1)" in told.message
 
 
