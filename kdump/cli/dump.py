@@ -66,7 +66,7 @@ _FILTERS = under("Filters")
     multiple=True,
     help="Decode TOPIC's values with this .avsc or .proto file (repeatable). "
     "Instead of TOPIC=FILE, name a schema registry's topic under PATHS (--schemas _schemas), or a "
-    "directory that contains one.",
+    "directory with such a topic.",
 )
 @_ROWS_AND_VALUES(
     "--schemas-at", "schemas_at_ms", type=TIME, help="Use the schemas registered at this time."

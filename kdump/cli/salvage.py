@@ -59,9 +59,9 @@ TAKEN = together(
         "--topic-map",
         metavar="FILE",
         type=FILE_PATH,
-        help="File with lines OLD,NEW that rename topics or groups of carved batches. For example, "
-        "carved-1,orders-0 puts the batches that kdump carve named carved-1 into partition "
-        "orders-0.",
+        help="File with lines OLD,NEW that rename topics, or assign carved batches to partitions. "
+        "For example, carved-1,orders-0 puts the batches that kdump carve named carved-1 into "
+        "partition orders-0.",
     ),
 )
 #: For whom something is built, by `salvage` and `carve`.

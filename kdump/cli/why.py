@@ -53,9 +53,9 @@ def read_free(text: str) -> FreeRequest:
     "free",
     type=Read("[directory=]size", read_free),
     multiple=True,
-    help="List commands that delete SIZE of data, least loss first. A file system that already has "
-    "that much free is skipped; if all have, none is skipped. With DIRECTORY=, only that data "
-    "directory is considered; the end of its path is enough (d2=6MiB for /data/d2). Repeatable.",
+    help="List commands that delete data of this size, least loss first. File systems that already "
+    "have SIZE free are skipped, unless all of them do. With DIRECTORY=, only that data directory "
+    "is considered; the end of its path is enough (d2=6MiB for /data/d2). Repeatable.",
 )
 @_SELECTION("--rolls", help="Show which rule rolled each segment; reads the first header of each.")
 @_SELECTION(

@@ -646,8 +646,8 @@ CATALOGUE: dict[str, Code] = {
     # What `predict` foretells.
     "start-loses-records": _damage(
         "The next start of the broker would lose records.",
-        "Copy the directory before any broker start. If another replica is sound, delete the "
-        "original directory after that, and let the broker fetch the partition again.",
+        "Copy the directory before any broker start. If another replica is sound, then "
+        "delete the original directory before the start; the broker fetches the partition again.",
         "Consumers no longer receive these records, and new records may reuse their offsets.",
         forecast=True,
     ),

@@ -19,6 +19,7 @@ from typing import NamedTuple
 import maven_brokers
 from broker_box import Json, program
 from node_starts import box
+from patience import PATIENCE_SECONDS
 
 _UP = re.compile(r"Kafka Server started|\[?(?:KafkaServer id=|Kafka Server )\d+\]?,? started")
 _CLUSTER = "kdumpkdumpkdumpkdumpkA"
@@ -138,7 +139,7 @@ class Node:
         place = f"127.0.0.1:{self.port}"
         done = subprocess.run(
             [str(program()), "client", "--bootstrap", place, "--version", "2.8.2",
-             *map(json.dumps, operations)],
+             *(json.dumps({"timeout": PATIENCE_SECONDS} | one) for one in operations)],
             capture_output=True, text=True, check=False,
         )  # fmt: skip
         answers = [json.loads(line) for line in done.stdout.splitlines()]

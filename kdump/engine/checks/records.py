@@ -270,4 +270,4 @@ def _max_timestamp_words(newest: int, stated: int) -> str:
     )
     if stated < newest:
         return f"{words} Lookups by time skip the records after {time_text(stated)}."
-    return f"{words} A lookup of the largest timestamp may find no record."
+    return f"{words} A max-timestamp lookup may find no record."

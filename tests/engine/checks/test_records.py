@@ -327,7 +327,7 @@ def test_each_batch_with_a_wrong_time_is_reported(tmp_path: Path) -> None:
     ]
     assert found[0].message == (
         f"The header gives {time_text(START_MS + 99)} as the largest timestamp, but the newest "
-        f"record has {time_text(START_MS + 50)}. A lookup of the largest timestamp may "
+        f"record has {time_text(START_MS + 50)}. A max-timestamp lookup may "
         "find no record."
     )
     early = builders.batch([builders.record(0, 9)], base_offset=6, base_timestamp=START_MS,
