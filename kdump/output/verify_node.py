@@ -17,9 +17,7 @@ _VERDICTS = {
     _STARTS: ("The node starts", None),
     "unknown": ("It is unknown whether the node starts", "rebuild"),
 }
-
-
-_MARKS = {REFUSES: "", "unknown": "Unknown: "}
+_MARKS = {REFUSES: "", "unknown": "Unknown: "}  # all else is a warning
 
 
 def node_lines(
@@ -45,7 +43,7 @@ def node_lines(
             continue
         mark = _MARKS.get(row.outcome, "Warning: ")
         message = row.message
-        if message.startswith("Cannot invoke"):
+        if message.startswith("Cannot invoke"):  # without its name, it reads as a failure of kdump
             message = f"the broker would stop with NullPointerException: {message}"
         yield from _indent(mark + visible(message), width, "  ")
         if row.path and row.path not in row.message:

@@ -56,7 +56,7 @@ class Cluster:
         return f"127.0.0.1:{json.loads(self.broker.run('status').stdout)['port']}"
 
     def ask(self, *operations: Json) -> list[Json]:
-        answers = self.broker.ask(*({"timeout": PATIENCE_SECONDS} | one for one in operations))
+        answers = self.broker.ask(*operations)
         assert all(answer["ok"] for answer in answers), answers
         return answers
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from corpus import find_shared
+from patience import PATIENCE_SECONDS
 
 Json = dict[str, Any]
 
@@ -58,6 +59,10 @@ class Broker:
         assert not answer["unknown"]
 
     def ask(self, *operations: Json) -> list[Json]:
-        """Let clients do operations; answers may say that one failed."""
-        lines = self.run("client", *map(json.dumps, operations)).stdout.splitlines()
+        """Let clients do operations; answers may say that one failed.
+
+        The client's own limit of 30 s is too short for a busy machine.
+        """
+        patient = (json.dumps({"timeout": PATIENCE_SECONDS} | one) for one in operations)
+        lines = self.run("client", *patient).stdout.splitlines()
         return [json.loads(line) for line in lines]
