@@ -1,5 +1,6 @@
 """Fixtures for all tests."""
 
+import gc
 import importlib
 import os
 import sys
@@ -105,6 +106,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = kept
+
+
+def pytest_collection_finish() -> None:
+    """Keep the collected tests out of each later look for what refers to itself.
+
+    There are so many that a look takes as long as a few tests.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)
