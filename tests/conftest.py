@@ -29,7 +29,10 @@ os.fsync = lambda fd: None  # type: ignore[assignment]
 
 #: What no kernel decides is not asked once more of the pure one.
 collect_ignore = (
-    ["client", "manuals", "test_architecture.py", "test_pyproject.py", "test_writing.py"]
+    [
+        *("client", "manuals", "spark", "cli/test_process.py"),
+        *("test_architecture.py", "test_pyproject.py", "test_writing.py"),
+    ]
     if "KDUMP_PURE" in os.environ
     else []
 )
