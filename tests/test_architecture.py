@@ -4,11 +4,15 @@ Read with ast from the files, so that imports inside functions count too.
 """
 
 import ast
+import gc
 import re
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from functools import cache
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from each import each
 
@@ -129,16 +133,41 @@ ARROW_COMPARES = set("equal not_equal less less_equal greater greater_equal".spl
 
 @cache
 def modules() -> dict[str, ast.Module]:
-    """Parse the package; not on import, which every process of a run of tests does."""
-    return {
-        str(path.relative_to(PACKAGE)): ast.parse(path.read_text("utf-8"))
-        for path in sorted(PACKAGE.rglob("*.py"))
-    }
+    """Parse the package; not on import, which every process of a run of tests does.
+
+    The collector would look at all nodes so far again and again, which takes three times as long.
+    """
+    gc.disable()
+    try:
+        return {
+            str(path.relative_to(PACKAGE)): ast.parse(path.read_text("utf-8"))
+            for path in sorted(PACKAGE.rglob("*.py"))
+        }
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @cache
-def walk(tree: ast.AST) -> list[ast.AST]:
-    return list(ast.walk(tree))
+def nodes_by_kind(tree: ast.AST) -> dict[type[ast.AST], list[Any]]:
+    """Sort all nodes but those that only say load or store."""
+    found = [tree]
+    kinds = defaultdict[type[ast.AST], list[Any]](list)
+    for node in found:
+        kinds[type(node)].append(node)
+        for name in node._fields:
+            value = getattr(node, name, None)
+            if isinstance(value, list):
+                found += [one for one in value if isinstance(one, ast.AST)]
+            elif isinstance(value, ast.AST) and not isinstance(value, ast.expr_context):
+                found.append(value)
+    return kinds
+
+
+def nodes(tree: ast.AST, *kinds: type[ast.AST]) -> Iterator[Any]:
+    """Give all nodes of some kinds, one kind after the other."""
+    every = nodes_by_kind(tree)
+    return chain.from_iterable(every.get(kind, ()) for kind in kinds)
 
 
 def each_module(rule: Callable[[str], None]) -> Callable[[], None]:
@@ -157,10 +186,10 @@ def layer_of(name: str) -> str:
 
 
 def imports(tree: ast.AST) -> Iterator[tuple[str, int]]:
-    for node in walk(tree):
+    for node in nodes(tree, ast.Import, ast.ImportFrom):
         if isinstance(node, ast.Import):
             yield from ((alias.name, node.lineno) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
+        else:
             assert node.level == 0, f"line {node.lineno}: relative import"
             if node.module == "kdump":
                 yield from ((f"kdump.{alias.name}", node.lineno) for alias in node.names)
@@ -226,13 +255,12 @@ def module_of(name: str) -> str:
 
 def targets(tree: ast.AST, known: dict[str, str]) -> Iterator[str]:
     """Name the modules that a module imports; `from package import module` is one of them."""
-    for node in walk(tree):
-        if isinstance(node, ast.ImportFrom):
-            for alias in node.names:
-                whole = f"{node.module}.{alias.name}"
-                target = whole if whole in known else str(node.module)
-                if target in known:
-                    yield target
+    for node in nodes(tree, ast.ImportFrom):
+        for alias in node.names:
+            whole = f"{node.module}.{alias.name}"
+            target = whole if whole in known else str(node.module)
+            if target in known:
+                yield target
 
 
 @each_module
@@ -240,7 +268,7 @@ def test_columns_are_named(name: str) -> None:
     """Outside the kernels and record/ no column is told by its number."""
     if layer_of(name) in ("kernels", "record") or name == "engine/reading/header_columns.py":
         return
-    for node in walk(modules()[name]):
+    for node in nodes(modules()[name], ast.Name, ast.Attribute):
         word = getattr(node, "attr", getattr(node, "id", ""))
         told = f"kdump/{name}:{getattr(node, 'lineno', 0)}: {word}"
         assert word == "R_OK" or not re.fullmatch("[BR]_[A-Z_]+", str(word)), told
@@ -253,7 +281,8 @@ def formats_compared(tree: ast.AST) -> Iterator[int]:
     its own name, so that `batches.layout(row)`, `rows.layouts[0]` and `one.magic` count. A bare
     truth test of a layout is a comparison with 0.
     """
-    for node in walk(tree):
+    tests_truth = (ast.IfExp, ast.If, ast.BoolOp, ast.UnaryOp)
+    for node in nodes(tree, ast.Compare, ast.Call, *tests_truth):
         if isinstance(node, ast.Compare):
             sides = [node.left, *node.comparators]
             if any(map(is_a_format, sides)) and any(map(is_a_number, sides)):
@@ -261,7 +290,7 @@ def formats_compared(tree: ast.AST) -> Iterator[int]:
         elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") in ARROW_COMPARES:
             if any(map(is_a_format, node.args)) and any(map(is_a_number, node.args)):
                 yield node.lineno
-        elif isinstance(node, ast.IfExp | ast.If | ast.BoolOp | ast.UnaryOp):
+        elif isinstance(node, tests_truth):
             tests = getattr(node, "values", None) or [getattr(node, "test", None)]
             tests += [node.operand] if isinstance(node, ast.UnaryOp) else []
             if any(is_a_format(test) for test in tests if test is not None):
@@ -324,15 +353,14 @@ def test_format_comparisons_are_detected(text: str) -> None:
 def version_comparisons(tree: ast.Module) -> Iterator[int]:
     """Give the lines that order versions: tuples of numbers, their names, and what holds one."""
     known = {"NEWEST", "broker", "broker_version", "message_format"}
-    for node in walk(tree):
-        if isinstance(node, ast.Assign) and is_version(node.value):
+    for node in nodes(tree, ast.Assign):
+        if is_version(node.value):
             known.update(target.id for target in node.targets if isinstance(target, ast.Name))
-        elif isinstance(node, ast.arg | ast.AnnAssign) and names_version(node.annotation):
+    for node in nodes(tree, ast.arg, ast.AnnAssign):
+        if names_version(node.annotation):
             known.add(node.arg if isinstance(node, ast.arg) else ast.unparse(node.target))
-    for node in walk(tree):
-        if isinstance(node, ast.Compare) and any(
-            isinstance(operator, ast.Lt | ast.LtE | ast.Gt | ast.GtE) for operator in node.ops
-        ):
+    for node in nodes(tree, ast.Compare):
+        if any(isinstance(operator, ast.Lt | ast.LtE | ast.Gt | ast.GtE) for operator in node.ops):
             for side in (node.left, *node.comparators):
                 value = side.value if isinstance(side, ast.Subscript) else side
                 name = getattr(value, "attr", getattr(value, "id", ""))
@@ -342,7 +370,7 @@ def version_comparisons(tree: ast.Module) -> Iterator[int]:
 
 
 def names_version(annotation: ast.expr | None) -> bool:
-    parts = () if annotation is None else walk(annotation)
+    parts = () if annotation is None else ast.walk(annotation)
     return any(getattr(part, "id", "") == "Version" for part in parts)
 
 
@@ -394,12 +422,10 @@ def test_only_three_modules_write(name: str) -> None:
         return
     written = [line for module, line in imports(modules()[name]) if module == "kdump.writing"]
     assert not written, f"kdump/{name}:{written}: only {WRITERS} may write"
-    for node in walk(modules()[name]):
-        where = f"kdump/{name}:{getattr(node, 'lineno', 0)}"
-        if isinstance(node, ast.Attribute):
-            assert node.attr not in WRITE_FLAGS, f"{where}: {node.attr}"
-        if not isinstance(node, ast.Call):
-            continue
+    for node in nodes(modules()[name], ast.Attribute):
+        assert node.attr not in WRITE_FLAGS, f"kdump/{name}:{node.lineno}: {node.attr}"
+    for node in nodes(modules()[name], ast.Call):
+        where = f"kdump/{name}:{node.lineno}"
         called = getattr(node.func, "attr", getattr(node.func, "id", ""))
         assert called not in WRITES, f"{where}: {called}"
         # str.replace takes two arguments or more, Path.replace one; os.replace is named.
@@ -418,8 +444,8 @@ def test_only_three_modules_write(name: str) -> None:
 def test_file_names_are_spelled_in_one_place(name: str) -> None:
     if name == "storage/names.py":
         return
-    for node in walk(modules()[name]):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+    for node in nodes(modules()[name], ast.Constant):
+        if isinstance(node.value, str):
             assert node.value not in FILE_NAMES, f"kdump/{name}:{node.lineno}: {node.value!r}"
 
 
@@ -432,7 +458,7 @@ COMMAND = re.compile(
 
 def commands_built(tree: ast.Module) -> Iterator[int]:
     """Give the lines where a value, here `\\0`, is put into the text of a command."""
-    for node in walk(tree):
+    for node in nodes(tree, ast.JoinedStr, ast.BinOp, ast.Call):
         text = ""
         if isinstance(node, ast.JoinedStr):
             for part in node.values:
@@ -483,10 +509,10 @@ def test_finding_codes_are_defined_in_the_catalogue(name: str) -> None:
     if layer_of(name) in ("findings", "kernels", "record"):
         return
     words = dict(named_texts(modules()[name]))
-    for node in walk(modules()[name]):
+    for node in nodes(modules()[name], ast.Set, ast.Tuple, ast.List, ast.Dict, ast.Constant):
         for listed in lists_of_texts(node, words):
             codes = sorted(CATALOGUE.keys() & set(listed))
-            assert len(codes) < 3, f"kdump/{name}:{node.lineno}: {codes}"  # type: ignore[attr-defined]
+            assert len(codes) < 3, f"kdump/{name}:{node.lineno}: {codes}"
 
 
 def named_texts(tree: ast.Module) -> Iterator[tuple[str, str]]:
