@@ -89,6 +89,7 @@ class Messages:
         self, file: TextIO, *, as_json: bool, colour: bool, before: Callable[[], None]
     ) -> None:
         self._file = file
+        self._encoding = encoding_of(file)
         self._as_json = as_json
         self._colour = colour
         self._before = before
@@ -189,9 +190,8 @@ class Messages:
 
     def _line(self, text: str) -> None:
         self._before()
-        encoding = encoding_of(self._file)
         try:
-            self._file.write(encode(text, encoding).decode(encoding) + "\n")
+            self._file.write(encode(text, self._encoding).decode(self._encoding) + "\n")
             self._file.flush()
         except BrokenPipeError:
             raise

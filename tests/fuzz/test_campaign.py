@@ -11,11 +11,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 import pytest
 from fuzz import campaign, cases
-from fuzz.seeds import all_seeds
+from fuzz.seeds import Seeds, all_seeds
 from long_runs import LONG, SEED, how_many
 
 from kdump import kernels
@@ -32,10 +33,15 @@ pytestmark = [
 _COMPILED_ONLY = pytest.mark.skipif(_PURE, reason="held to the compiled kernel's speed")
 
 
+@cache
+def inputs() -> Seeds:
+    return all_seeds(with_corpora=LONG)
+
+
 def run(kind: str, numbers: Iterable[int], trap_bytes: int = cases.TRAP_BYTES) -> None:
     some = list(numbers)
-    tasks = [campaign.Task(kind, SEED, some[job::_JOBS], trap_bytes) for job in range(_JOBS)]
-    seeds = all_seeds(with_corpora=LONG)
+    tasks = [campaign.Task(kind, SEED, some[job::_JOBS], trap_bytes, LONG) for job in range(_JOBS)]
+    seeds = inputs()
     outcome = campaign.run(tasks, seeds, _JOBS)
     if kept := os.environ.get("KDUMP_FUZZ_KEEP"):
         for failure in outcome.failures:

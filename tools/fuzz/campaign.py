@@ -45,6 +45,7 @@ class Task(NamedTuple):
     seed: int
     numbers: list[int]
     trap_bytes: int = cases.TRAP_BYTES
+    every_form: bool = True  # of each trap
 
 
 class Outcome(NamedTuple):
@@ -66,7 +67,10 @@ def cases_of(task: Task, seeds: Seeds) -> Iterator[tuple[int, cases.Case]]:
     if task.kind == "traps":
         names = sorted(cases.TRAPS)
         for number in task.numbers:
-            yield number, cases.trap_case(names[number], task.trap_bytes, number)
+            yield (
+                number,
+                cases.trap_case(names[number], task.trap_bytes, number, every_form=task.every_form),
+            )
         return
     for case in cases.bomb_cases() if task.kind == "bombs" else cases.regression_cases():
         if case.number in task.numbers:

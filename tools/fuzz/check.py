@@ -314,7 +314,8 @@ class Checker:
             if path.endswith(".log") and path == case.target:
                 yield from self._guard(case, "walk", lambda path=path: walk_covers(path))
         if twins and _OTHER_TWIN is not None:
-            for run in case.runs:
+            runs = [_for_twins(run) for run in case.runs]
+            for run in (run for nth, run in enumerate(runs) if run not in runs[:nth]):
                 yield from self._guard(case, f"twins {run}", lambda run=run: self._twins(run, case))
 
     def _guard(self, case: Case, where: str, work: Any) -> Iterator[Failure]:
@@ -380,10 +381,6 @@ class Checker:
         return sorted(self.worst, key=lambda one: -one.peak_bytes)[:count]
 
     def _twins(self, run: Run, case: Case) -> str:
-        if run.form not in ("jsonl", "kafka"):
-            run = run._replace(form="jsonl")
-        if run.mode == "hex":
-            run = run._replace(form="table")
         one, one_errors = call(run, case.target, self.root, keep=MIB)
         with twin(_OTHER_TWIN):
             two, two_errors = call(run, case.target, self.root, keep=MIB)
@@ -406,6 +403,13 @@ class Checker:
         parents = {parent for path in case.files for parent in Path(path).parents} - {Path()}
         for path in sorted(parents, key=lambda path: -len(path.parts)):
             (self.root / path).rmdir()
+
+
+def _for_twins(run: Run) -> Run:
+    """Ask for the form in which twins are compared: several runs may be one."""
+    if run.mode == "hex":
+        return run._replace(form="table")
+    return run if run.form in ("jsonl", "kafka") else run._replace(form="jsonl")
 
 
 def _difference(one: list[Any], two: list[Any]) -> str:
