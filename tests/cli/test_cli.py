@@ -174,3 +174,10 @@ def test_completion_omits_hostile_topic_names(tmp_path: Path) -> None:
     }
     done = subprocess.run(asked, env=environment, cwd=tmp_path, capture_output=True, check=False)
     assert done.stdout == b"plain,orders\nplain,ordinary\n"
+
+
+def test_time_zone_may_be_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = "dump", "--format", "table", "--limit", "1", SAMPLES / "4.1.1/d1/orders.zstd-0"
+    in_utc = run(*words).stdout
+    monkeypatch.setenv("KDUMP_UTC_OFFSET", "+02:00")
+    assert run(*words).stdout == run(*words, "--utc-offset", "+02:00").stdout != in_utc

@@ -75,3 +75,24 @@ def test_entries_that_are_no_files_are_skipped(tmp_path: Path) -> None:
     assert sorted(members) == [f"orders-0/{base:020}.log" for base in (2, 3, 6, 7)]
     assert sum(one.endswith("was skipped: it is not a regular file") for one in problems) == 2
     assert sum(one.endswith("was skipped: No such file or directory") for one in problems) == 2
+
+
+def test_folder_that_cannot_be_listed_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(2):
+        folder = tmp_path / f"orders-{number}-{ID}"
+        folder.mkdir()
+        (folder / f"{0:020}-{ID}.log").write_bytes(b"")
+    scan = os.scandir
+
+    def refuse(path: str) -> object:
+        if str(path).endswith(f"orders-1-{ID}"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    found = find_tiered_members(str(tmp_path))
+    assert found is not None
+    assert list(found[0]) == [f"orders-0/{0:020}.log"]
+    assert found[2] == [f"orders-1-{ID} was not searched: Permission denied"]

@@ -130,6 +130,7 @@ _OTHERS = (
 _OTHER_FORMS = (
     "timeline clean/4.4.0-transactions",
     "timeline damaged/4.1.1-tiered/d1",
+    "dump --visible --batches damaged/4.1.1-tiered/d1",
     "dump --entries damaged/4.1.1-killed",
     "dump --entries clean/4.4.0-transactions",
     "duplicates --by key,value clean/4.1.1/d1",
@@ -162,6 +163,25 @@ _OTHER_FORMS = (
     "verify --append clients.pcap.gz clean/4.1.1/d1/orders.zstd-0",
     "why --textfile written clean/4.1.1/d1",
     f"verify --textfile written {_NODES}",
+    "dump --format markdown --limit 5 clean/4.1.1/d1",
+    "dump --batches --format markdown --limit 5 clean/4.1.1/d1",
+    "usage --by key --top 2 --format table clean/4.1.1/d1",
+    "usage --by producer,partition --top 2 --format table clean/4.4.0",
+    f"cluster --format table {_NODES}",
+    f"cluster --topic t1* --history --format table {_NODES}",
+    "cluster --format table clean/4.1.1/d1/bootstrap.checkpoint",
+    "compare --format csv clean/4.1.1/d1 damaged/one-bit",
+    "timeline --format markdown damaged/4.1.1-tiered/d1",
+    "transactions --format markdown clean/4.4.0-transactions",
+    "groups --history --format markdown clean/4.4.0",
+    "elect --format markdown damaged/4.1.1-stopped/d1 clean/4.1.1/d1",
+    "salvage --format markdown damaged/one-bit clean/4.1.1/d1/orders.zstd-0",
+    "carve --format markdown image",
+    "placement --partitioner any --format markdown clean/4.1.1/d1",
+    "duplicates --by value --format markdown clean/4.1.1/d1",
+    "sequences --explained --format markdown clean/4.4.0-transactions",
+    "info --partitions --format markdown clean/4.1.1/d1",
+    "predict --format markdown damaged/4.1.1-killed",
 )
 #: What people try first, and the answer names.
 _TRIED = (

@@ -211,3 +211,22 @@ def test_assignors_reproduce_the_corpus_assignments(family: str) -> None:
         assert differing == [], name
         counts += count
     assert counts > 0
+
+
+def test_members_with_a_regular_expression_may_be_of_any_topic(tmp_path: Path) -> None:
+    member = {
+        "clientId": "c", "clientHost": "/h", "rebalanceTimeoutMs": 9, "rackId": None,
+        "instanceId": None, "subscribedTopicNames": [], "serverAssignor": None,
+        "subscribedTopicRegex": "o.*", "classicMemberMetadata": None,
+    }  # fmt: skip
+    named = member | {"subscribedTopicNames": ["sales"], "subscribedTopicRegex": None}
+    path, _ = write_log(
+        tmp_path,
+        pair(3, ("g",), {"epoch": 1}),
+        pair(5, ("g", "a"), member),
+        pair(5, ("g", "b"), named),
+    )
+    for topic, joined in ((None, ["a", "b"]), ("orders", ["a"]), ("sales", ["a", "b"])):
+        asked = {} if topic is None else {"topic": topic}
+        items = run_groups(path, history=True, **asked)
+        assert [one["member_id"] for one in rows(items, "member-join")] == joined

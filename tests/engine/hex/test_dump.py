@@ -31,6 +31,7 @@ from each import each
 
 from kdump import kernels
 from kdump.engine.hex.dump import gap_hex_lines, hex_lines, pre08_hex_lines
+from kdump.engine.hex.lines import to_ascii
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
 
@@ -415,3 +416,7 @@ def test_messages_of_a_wrapper_have_its_append_time() -> None:
     text = " ".join(" ".join(lines).split())
     assert text.count("not used: the append time is the wrapper's, 2020-09-13T12:26:40.000Z") == 2
     assert "append time" not in " ".join(" ".join(annotate(wrapper(inner, 52))).split())
+
+
+def test_text_is_spelled_in_ascii() -> None:
+    assert to_ascii("a é→\x7f\n") == r"a \xe9→\x7f\x0a"

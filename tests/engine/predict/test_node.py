@@ -249,3 +249,16 @@ def test_a_node_is_looked_at_again_only_where_the_oldest_release_may_differ(
         asked.clear()
         assert list(node_rows([str(sample)], VerifyOptions(), releases, []))
         assert asked == [last, first][:times]
+
+
+def test_other_broker_id_of_an_old_node_is_told_in_its_words(tmp_path: Path) -> None:
+    node = unpack_node("2.8.2", 1, tmp_path / "node")
+    node.settings["broker.id"] = "77"
+    node.write_settings()
+    fact = node_start([], (2, 8, 2), server_properties=str(node.server_properties))[0]
+    assert fact[:2] == (REFUSES, "node-id")
+    assert fact.message == (
+        "Configured broker.id 77 doesn't match stored broker.id Some(1) in meta.properties. If you "
+        "moved your data, make sure your configured broker.id matches. If you intend to create a "
+        "new broker, you should remove all data in your data directories (log.dirs)."
+    )

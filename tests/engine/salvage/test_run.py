@@ -19,6 +19,7 @@ from kdump.engine.salvage import run
 from kdump.engine.salvage.manifest import check
 from kdump.engine.salvage.options import SalvageOptions, read_topic_map
 from kdump.engine.salvage.run import salvage
+from kdump.engine.work.pace import Progress
 from kdump.errors import KdumpError, PathError, RefusedError
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
@@ -420,3 +421,10 @@ def test_concurrently_deleted_log_is_still_written(
     monkeypatch.setattr(run, "open_copies", late)
     fields, data = build_salvage(tmp_path, one)
     assert (fields["lost"], data) == ([], data_of(LOG))
+
+
+def test_progress_counts_partitions(tmp_path: Path) -> None:
+    progress = Progress()
+    one = replica(tmp_path, "one", LOG)
+    assert len([*salvage([str(one)], SalvageOptions(), progress=progress)]) == 1
+    assert progress.items_done == 1
