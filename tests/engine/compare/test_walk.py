@@ -12,7 +12,7 @@ from long_runs import LONG, SEED
 
 # Random changes against a comparison of plain lists ----------------------------------------------
 
-SEEDS = range(SEED, SEED + (3000 if LONG else 150))
+SEEDS = range(SEED, SEED + (3000 if LONG else 80))
 LACKING = ("damaged", "missing", "behind", "truncated", "start-differs")
 
 

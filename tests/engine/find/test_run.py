@@ -114,7 +114,7 @@ def directories(root: Path) -> list[Path]:
 
 
 def test_any_number_of_workers_gives_the_same_rows_in_the_same_order() -> None:
-    paths = directories(SAMPLES)
+    paths = directories(SAMPLES / "damaged")
     alone = run_lookups(paths)
     assert run_lookups(paths, driver=Workers(3)) == alone
     assert {isinstance(one, str) for one in (alone[0][0], alone[0][-1])} == {True}

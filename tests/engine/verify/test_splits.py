@@ -45,14 +45,21 @@ NOW_S = 1_800_000_000
 
 def same(path: Path, split_bytes: int, driver: Driver = ONE_BY_ONE) -> int:
     """Compare by default and with --deep; give how many logs were replayed, of both."""
-    replays = 0
+    (replays,) = each_same(path, split_bytes, driver=driver)
+    return replays
+
+
+def each_same(path: Path, *sizes: int, driver: Driver = ONE_BY_ONE) -> list[int]:
+    """Compare for several sizes of a piece; give for each how many logs were replayed."""
+    replays = dict.fromkeys(sizes, 0)
     for deep in (False, True):
         whole, none = run_verify(path, deep=deep)
-        told, some = run_verify(path, split_bytes=split_bytes, deep=deep, driver=driver)
-        assert told == whole
         assert none == 0
-        replays += some
-    return replays
+        for split_bytes in sizes:
+            told, some = run_verify(path, split_bytes=split_bytes, deep=deep, driver=driver)
+            assert told == whole
+            replays[split_bytes] += some
+    return [replays[split_bytes] for split_bytes in sizes]
 
 
 @pytest.fixture
@@ -301,8 +308,7 @@ def test_index_that_does_not_help(directory: Path, harm: Callable[[bytes], bytes
             path.unlink()
         else:
             segments.write(directory, base, "index", harm(path.read_bytes()))
-    for split_bytes in (1, 5000):
-        assert same(directory, split_bytes) == 2 * 3
+    assert each_same(directory, 1, 5000) == [2 * 3, 2 * 3]
 
 
 def test_index_that_names_a_batch_inside_a_value(directory: Path) -> None:
@@ -347,8 +353,7 @@ def test_damage_next_to_a_split(directory: Path) -> None:
     cut = next(start for start in at if start >= 5000)
     for position in (cut - 1, cut, cut + 8, cut + 16, cut + 17, cut + 21, cut + 61):
         segments.write(directory, 600, "log", damage.flip(sound, position))
-        for split_bytes in (cut, cut - 1, 5000):
-            assert same(directory, split_bytes) >= 2 * 2
+        assert min(each_same(directory, cut, cut - 1, 5000)) >= 2 * 2
 
 
 def test_offsets_that_fall_between_two_pieces(directory: Path) -> None:
@@ -510,8 +515,7 @@ CORPORA = [name for folder in FOLDERS for name in names(folder)]
 @pytest.mark.parametrize("name", CORPORA if LONG else CORPORA[::18])
 def test_corpus(name: str) -> None:
     for number, root in enumerate([*roots(name)][:: 1 if LONG else 4]):
-        for split_bytes in (4000, *SIZES):
-            same(root, split_bytes)
+        each_same(root, 4000, *SIZES)
         if LONG or not number:
             same(root, 64 << 10 if LONG else 4000, driver=Workers(2))
 
@@ -538,14 +542,13 @@ def test_smallest_directories_cut_at_every_batch() -> None:
 def test_directories_made_by_the_brokers_code(tmp_path: Path, seed: int) -> None:
     path = oracle().make(PROFILES[seed % len(PROFILES)], seed, tmp_path / "orders-0")
     rng = random.Random(seed)
-    for split_bytes in (1, rng.randrange(300, 4000), 64 << 10):
-        same(path, split_bytes, driver=Workers(1 + seed % 2))
+    sizes = (1, rng.randrange(300, 4000), 64 << 10)
+    each_same(path, *sizes, driver=Workers(1 + seed % 2))
     for log in files(path, "*.log"):
         if log.stat().st_size > 100 and rng.random() < 0.5:
             log.write_bytes(damage.flip(log.read_bytes(), rng.randrange(log.stat().st_size)))
             os.utime(log, (segments.LONG_AGO, segments.LONG_AGO))
-    for split_bytes in (1, rng.randrange(300, 4000)):
-        same(path, split_bytes)
+    each_same(path, 1, rng.randrange(300, 4000))
 
 
 def harmed(data: bytes, rng: random.Random) -> bytes:
