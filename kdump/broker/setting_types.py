@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
-from kdump.broker.versions import Version, is_newer, read_version
+from kdump.broker.versions import Version, is_newer, note_more, read_version
 from kdump.storage.checkpoints import java_int
 
 _BITS = {"SHORT": 15, "INT": 31, "LONG": 63}
@@ -36,14 +36,22 @@ def _table() -> dict[str, Any]:
     return found
 
 
+@cache
+def _releases_around(broker: Version) -> tuple[int, int]:
+    releases = _table()["releases"]
+    older = max((n for n, one in enumerate(releases) if not is_newer(one, broker)), default=0)
+    newer = next((n for n, one in enumerate(releases) if not is_newer(broker, one)), older)
+    return older, newer
+
+
 def _kinds_of(name: str, broker: Version) -> list[list[Any]]:
     """The kinds of a setting in the releases around one, none where either lacks it."""
     table = _table()
-    releases, rows = table["releases"], table["settings"].get(name)
+    rows = table["settings"].get(name)
     if rows is None:
         return []
-    older = max((n for n, one in enumerate(releases) if not is_newer(one, broker)), default=0)
-    newer = next((n for n, one in enumerate(releases) if not is_newer(broker, one)), older)
+    note_more()
+    older, newer = _releases_around(broker)
     if rows[older] is None or rows[newer] is None:
         return []
     return [table["kinds"][rows[older]], table["kinds"][rows[newer]]]

@@ -78,7 +78,8 @@ def same_answer(
     )
 
 
-def _note_more() -> None:
+def note_more() -> None:
+    """Take note that work looks at a release otherwise than by a change."""
     for noted in _noting:
         noted[0] = None
 
@@ -556,7 +557,7 @@ def feature_levels(version: Version) -> dict[str, tuple[int, int, int]] | None:
 
     None for a release of which they are not known.
     """
-    _note_more()
+    note_more()
     major, minor = min(version[:2], NEWEST)
     levels = _METADATA_LEVELS.get((major, minor))
     if levels is None:
@@ -601,7 +602,7 @@ def protocol_version(text: str) -> Version | None:
 
 def is_newer(version: Version, broker: Version) -> bool:
     """Whether a protocol came with a later release than the broker's."""
-    _note_more()
+    note_more()
     return version[:2] > broker[:2] if version[0] else version[:3] > broker[:3]
 
 
@@ -615,7 +616,7 @@ _PROTOCOLS = {
 
 def newest_protocol(version: Version) -> str | None:
     """Name the step of the protocol whose messages a release writes unless told otherwise (N2)."""
-    _note_more()
+    note_more()
     if version < (0, 10, 2):
         return None
     major, minor = version[:2]
@@ -624,7 +625,7 @@ def newest_protocol(version: Version) -> str | None:
 
 def is_newer_than_known(version: Version) -> bool:
     """Whether the rules of the newest release known stand in for those of this one."""
-    _note_more()
+    note_more()
     return version[: len(NEWEST)] > NEWEST
 
 

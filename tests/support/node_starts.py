@@ -118,9 +118,17 @@ class Start(NamedTuple):
 
 
 @lru_cache(4)  # nodes follow each other by release
-def _plain(path: Path) -> bytes:
+def _archive(path: Path) -> tuple[tarfile.TarFile, list[tarfile.TarInfo], dict[str, bytes]]:
+    """Open an archive, and give its members, and of large ones what comes before zeros."""
     with lzma.open(path) as file:
-        return file.read()
+        archive = tarfile.open(fileobj=io.BytesIO(file.read()))  # noqa: SIM115
+    members, written = archive.getmembers(), {}
+    for member in members:
+        if member.size >= 1 << 20:
+            stored = archive.extractfile(member)
+            assert stored is not None
+            written[member.name] = stored.read().rstrip(b"\0")
+    return archive, members, written
 
 
 def unpack_node(version: str, directories: int, to: Path, *, full: bool = False) -> Node:
@@ -133,16 +141,14 @@ def unpack_node(version: str, directories: int, to: Path, *, full: bool = False)
     path = NODES / f"{version}-{kind}.tar.xz"
     if not path.exists():
         path = NODES / f"{'2.4.1' if version.startswith('2.') else '3.3.2'}-{kind}.tar.xz"
-    with tarfile.open(fileobj=io.BytesIO(_plain(path))) as archive:
-        for member in archive:
-            if member.size < 1 << 20:
-                archive.extract(member, to, filter="fully_trusted")  # ours; other filters are slow
-            else:  # an index that a broker allocated: the zeros at its end become a hole
-                file = archive.extractfile(member)
-                assert file is not None
-                (to / member.name).write_bytes(file.read().rstrip(b"\0"))
-                os.truncate(to / member.name, member.size)
-                os.utime(to / member.name, (member.mtime, member.mtime))
+    archive, members, written = _archive(path)
+    for member in members:
+        if member.name not in written:
+            archive.extract(member, to, filter="fully_trusted")  # ours; other filters are slow
+        else:  # an index that a broker allocated: the zeros at its end become a hole
+            (to / member.name).write_bytes(written[member.name])
+            os.truncate(to / member.name, member.size)
+            os.utime(to / member.name, (member.mtime, member.mtime))
     node = Node(to, version)
     node.settings = {name: re.sub("@(?=/)", str(to), text)
                      for name, text in node.settings.items()}  # fmt: skip
