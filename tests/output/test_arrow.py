@@ -259,3 +259,16 @@ def test_pandas_is_not_imported(tmp_path: Path, form: str) -> None:
     assert "pyarrow" in run.stderr
     assert "pandas\n" not in run.stderr
     assert read(tmp_path / "out", form)
+
+
+def test_bytes_and_numbers_that_differ_have_no_dictionary_in_parquet(tmp_path: Path) -> None:
+    written(tmp_path, "parquet", record_chunk(MIXED))
+    group = pyarrow.parquet.ParquetFile(tmp_path / "out.parquet").metadata.row_group(0)
+    columns = [group.column(number) for number in range(group.num_columns)]
+    plain = {
+        one.path_in_schema.partition(".")[0]
+        for one in columns
+        if "RLE_DICTIONARY" not in one.encodings
+    }
+    assert {"offset", "timestamp_ms", "timestamp", "key", "value", "headers"} <= plain
+    assert not plain & {"topic", "partition", "segment", "position", "magic", "codec"}

@@ -7,6 +7,7 @@ from long_runs import SEED, how_many
 from made_clocks import MadeClocks, check_bounds
 
 from kdump.engine.timeline.clocks import Clocks
+from kdump.engine.timeline.eras import Eras, Point
 from kdump.engine.timeline.raw_event import Spot, Tie
 from kdump.rows.timeline import ClockSkew
 
@@ -109,3 +110,12 @@ def test_drifting_clocks_stay_bounded() -> None:
     assert row.at_most_ms is not None
     assert -5 <= row.at_least_ms <= 5
     assert 240 <= row.at_most_ms <= 260
+
+
+def test_clock_that_was_set_was_ahead_by_what_it_showed_before_and_after() -> None:
+    one = Eras([Point(1_100, 990, 1_010)], ())
+    assert one.lead == (90, 110)
+    two = Eras([Point(1_100, 990, 1_010), Point(100_000, 50_000, 50_000)], ())
+    unseen_ms = 50_000 - 990
+    assert two.lead == (90 - unseen_ms, 50_000 + unseen_ms)
+    assert Eras((), ()).lead is None

@@ -5,6 +5,7 @@ import random
 import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import builders
 import damage
@@ -19,8 +20,10 @@ from splitting import read_split, read_splits, split_up
 from kdump.engine.dump.split_reader import ProvedReader
 from kdump.engine.reading.options import DumpOptions
 from kdump.engine.reading.split_edges import SplitEdges, edges_meet
+from kdump.engine.work import splits
 from kdump.engine.work.splits import plan
 from kdump.findings.finding import Finding
+from kdump.storage import places
 
 SIZES = (1, 64 << 10, 16 << 20, None)
 
@@ -124,6 +127,17 @@ def test_no_index(directory: Directory) -> None:
     directory.index.unlink()
     assert same(directory.path, 5000) == 0
     assert same(directory.path, 1) == 0
+
+
+def test_log_in_a_store_without_an_index_is_not_cut(
+    directory: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where to cut it would take a request for each batch."""
+    directory.index.unlink()
+    assert len(split_up(directory.path, 1)) > 20
+    as_in_store = SimpleNamespace(**vars(places) | {"is_uri": lambda path: True})
+    monkeypatch.setattr(splits, "places", as_in_store)
+    assert len(split_up(directory.path, 1)) == 2
 
 
 def test_entry_that_points_at_a_batch_inside_a_value(directory: Directory) -> None:
