@@ -140,6 +140,11 @@ def test_log_in_a_store_without_an_index_is_not_cut(
     assert len(split_up(directory.path, 1)) == 2
 
 
+def test_cuts_are_limited(directory: Directory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(splits, "_MOST_CUTS", 5)
+    assert len(split_up(directory.path, 1)) == 6 + 1
+
+
 def test_entry_that_points_at_a_batch_inside_a_value(directory: Directory) -> None:
     """A valid batch that is no batch of this log: all pieces are thrown away."""
     inner = records(155, 3)
