@@ -251,7 +251,7 @@ def test_abandoned_iterators_close_their_files() -> None:
     next(data.records())
     gc.collect()
     before, threads = _open_files(), threading.active_count()
-    for number in range(100):
+    for number in range(3 * len(ABANDONED)):
         given: Any = ABANDONED[number % len(ABANDONED)](data)
         next(given)
         del given

@@ -15,7 +15,7 @@ import pytest
 from corpus import corpus
 from dumped import Json, run_dump
 from each import each
-from long_runs import how_many
+from long_runs import LONG, how_many
 from reads import count_bytes
 
 from kdump.engine.dump.run import dump
@@ -177,7 +177,7 @@ def test_offset_ranges_select_records(partition: Path, state: str) -> None:
     rng = random.Random(state)
     pairs = [(low - 5, low), (low, low + 1), (high, high + 1), (high + 1, high + 9), (0, 1 << 62)]
     pairs += [
-        (at := rng.randrange(low, high), at + rng.randrange(60)) for _ in range(how_many(12, 40))
+        (at := rng.randrange(low, high), at + rng.randrange(60)) for _ in range(how_many(6, 40))
     ]
     for start, end in pairs:
         rows, found = run_dump(partition, from_offset=start, to_offset=end)
@@ -197,7 +197,7 @@ def times(row: Json) -> int:
 def test_time_ranges_select_records(partition: Path) -> None:
     every, _ = run_dump(partition)
     rng = random.Random(1)
-    for _ in range(40):
+    for _ in range(how_many(16, 40)):
         start = TIME + rng.randrange(9_000, 13_000)
         end = start + rng.randrange(1500)
         rows, found = run_dump(partition, from_time_ms=start, to_time_ms=end)
@@ -238,7 +238,7 @@ def write_time_indexes(path: Path, state: str) -> None:
 def test_time_ranges_ignore_a_wrong_time_index(partition: Path, state: str) -> None:
     every, _ = run_dump(partition)
     write_time_indexes(partition, state)
-    for start in range(TIME + 9_500, TIME + 13_000, 125):
+    for start in range(TIME + 9_500, TIME + 13_000, 125 if LONG else 225):
         rows, found = run_dump(partition, from_time_ms=start)
         assert rows == [row for row in every if times(row) >= start], start - TIME
         assert found == []

@@ -11,6 +11,7 @@ import builders
 import metadata_log as metadata
 import pytest
 from each import each
+from long_runs import LONG
 from offsets_log import START_MS, Log, classic, commit, pair
 from segments import batches, write_partition
 from told_items import codes, rows
@@ -390,7 +391,8 @@ def test_unreadable_partition_is_an_error(history: bool, tmp_path: Path) -> None
     assert any(isinstance(item, Row) and item.fields["group"] == "h" for item in items)
 
 
-@pytest.mark.parametrize("seed", range(15))
+# A short run takes those that reach what the others do not.
+@pytest.mark.parametrize("seed", range(15) if LONG else (1, 4, 5, 10, 11, 12, 13))
 def test_damaged_files_are_survived(seed: int, tmp_path: Path) -> None:
     """Every partition of the sample with bytes changed, taken out and put in."""
     draw = random.Random(seed)
