@@ -202,18 +202,13 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_bytes_take_bounded_time(path: Path, name: str) -> None:
-    start = time.process_time()
-    told = seen(path, HOSTILE[name][: MIB // 4])
-    assert time.process_time() - start < 3  # half a second on an idle machine
-    assert told
-
-
-@pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_bytes_are_checksummed_a_bounded_number_of_times(
+def test_hostile_bytes_take_bounded_time(
     path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """Eight times for what is believed to lead on, four times for what is not, and a little."""
+    """And they are checksummed a bounded number of times.
+
+    Eight times for what is believed to lead on, four times for what is not, and a little.
+    """
     summed = 0
     crc32, sum_of = kernels.crc32, pre08_records.sum_of
 
@@ -229,9 +224,11 @@ def test_hostile_bytes_are_checksummed_a_bounded_number_of_times(
 
     monkeypatch.setattr(pre08_records.kernels, "crc32", small)
     monkeypatch.setattr(pre08_records, "sum_of", large)
-    data = HOSTILE[name][: MIB // 2]
+    data = HOSTILE[name][: MIB // 4]
+    start = time.process_time()
     assert seen(path, data)
-    assert summed <= 13 * len(data) + 2 * MIB
+    assert time.process_time() - start < 3  # half a second on an idle machine
+    assert summed <= 13 * len(data) + MIB
 
 
 @pytest.mark.parametrize(
