@@ -9,7 +9,7 @@ import pytest
 from each import each
 from every_command import RUNS, SAMPLES
 from rich.cells import cell_len
-from terminals import on_terminal
+from terminals import in_process
 
 from kdump.output.compare_table import CompareTable
 from kdump.output.report import Page
@@ -24,7 +24,7 @@ _CLEAN = SAMPLES / "clean/4.1.1"
 
 def screen(*words: str | Path, width: int) -> list[str]:
     """Return the lines of a command's screen."""
-    status, written = on_terminal(*map(str, words), width=width)
+    status, written = in_process(*map(str, words), width=width)
     assert status in (0, 3, 4), (words, status, written[-500:])
     return written.decode().replace("\r\n", "\n").split("\n")
 
@@ -95,6 +95,6 @@ _RAW_TIME = re.compile(r"(?<![\w.-])1[4-9]\d{11}(?![\w-])")
 @each("sample", ["damaged/4.1.1-killed", "damaged/4.1.1-stopped", "damaged/0.10.2.2"])
 def test_messages_have_no_raw_milliseconds(sample: str) -> None:
     for words in (("verify", "--deep", "--all"), ("cluster", "--history"), ("reindex",)):
-        written = on_terminal(*words, str(SAMPLES / sample), width=200)[1].decode()
+        written = in_process(*words, str(SAMPLES / sample), width=200)[1].decode()
         lines = written.splitlines()
         assert [line for line in lines if _RAW_TIME.search(line) and "→" not in line] == []

@@ -1,11 +1,18 @@
 """A command on a pseudo terminal, and what of its output a terminal would act upon."""
 
+import gc
 import os
 import pty
 import re
+import sys
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from unittest import mock
 
 import forked
+
+from kdump.cli import main
 
 #: Escape sequences of our own: colours, and what a progress bar moves the cursor with.
 _OURS = re.compile(r"\x1b\[(?:[0-9;]*m|\?25[lh]|[0-9]*[AK])")
@@ -25,6 +32,36 @@ def on_terminal(*words: str | bytes, colour: bool = False, width: int = 100) -> 
     return run_on(pty.openpty(), words, environment)
 
 
+def in_process(*words: str, width: int) -> tuple[int, bytes]:
+    """Run kdump in this process with both its outputs on a terminal without colours.
+
+    For what is shown there; what is written at a program's end needs `on_terminal`.
+    """
+    ours, theirs = pty.openpty()
+    environment = {"COLUMNS": str(width), "TERM": "dumb", "NO_COLOR": "1"}
+    status: object = 0
+    with (
+        ThreadPoolExecutor(1) as reader,
+        mock.patch.dict(os.environ, environment),
+        Path(os.devnull).open() as nothing,
+    ):
+        written = reader.submit(_read_all, ours)
+        with (
+            os.fdopen(theirs, "w") as out,
+            os.fdopen(theirs, "w", errors="backslashreplace", closefd=False) as err,
+            mock.patch.multiple(sys, stdin=nothing, stdout=out, stderr=err),
+            mock.patch.object(sys, "argv", ["kdump", *words]),
+        ):
+            try:
+                main([*words])
+            except SystemExit as left:
+                status = left.code
+            finally:
+                gc.enable()  # which a program leaves to its end
+        assert isinstance(status, int)
+        return status, written.result()
+
+
 def run_on(
     ends: tuple[int, int],
     words: Sequence[str | bytes],
@@ -38,6 +75,11 @@ def run_on(
     process = forked.start(words, (theirs if stdin else nothing, theirs, theirs), env)
     os.close(nothing)
     os.close(theirs)
+    written = _read_all(ours)
+    return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]), written
+
+
+def _read_all(ours: int) -> bytes:
     pieces = []
     try:
         while piece := os.read(ours, 1 << 16):
@@ -45,7 +87,7 @@ def run_on(
     except OSError:  # what reading the end of a terminal is
         pass
     os.close(ours)
-    return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]), b"".join(pieces)
+    return b"".join(pieces)
 
 
 def find_controls(written: bytes, *, colour: bool = False) -> list[str]:
