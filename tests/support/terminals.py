@@ -32,7 +32,7 @@ def on_terminal(*words: str | bytes, colour: bool = False, width: int = 100) -> 
     return run_on(pty.openpty(), words, environment)
 
 
-def in_process(*words: str, width: int) -> tuple[int, bytes]:
+def in_process(*words: str, width: int = 100) -> tuple[int, bytes]:
     """Run kdump in this process with both its outputs on a terminal without colours.
 
     For what is shown there; what is written at a program's end needs `on_terminal`.
