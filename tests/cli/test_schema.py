@@ -1,7 +1,7 @@
 """`kdump schema`: what it lists is what rows have."""
 
 import json
-from functools import partial
+from functools import cache, partial
 
 import commands
 import pytest
@@ -10,6 +10,7 @@ from every_command import OF_THE_MOMENT, RUNS, rows_of
 run = partial(commands.run, "schema")
 
 
+@cache
 def schemas() -> dict[str, dict[str, dict[str, object]]]:
     whole = json.loads(run("--format", "json-schema").stdout)
     return {one["title"]: one for one in whole["oneOf"]}
