@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import builders
+import forked
 import pytest
 from commands import DATA
 from directories import batches, write_segment
@@ -96,12 +97,12 @@ def test_data_is_not_written_into_a_reused_descriptor(tmp_path: Path) -> None:
 )
 @pytest.mark.parametrize("option", ["--index-interval-bytes", "--max-index-bytes"])
 def test_sizes_that_brokers_reject(option: str, size: str) -> None:
-    reached, lines = shell(f"{KDUMP} reindex {option} {size} {SOUND}")
-    assert reached == 2
+    done = forked.run("reindex", option, size, str(SOUND))
+    assert done.returncode == 2
     fits = int(size) < 1 << 63
     assert (
         "is more than Kafka's limit, 2147483647" if fits else "does not fit in 64 bits"
-    ) in lines[-1]
+    ) in done.stderr.decode().splitlines()[-1]
 
 
 @pytest.fixture
@@ -203,7 +204,8 @@ def test_mode_of_the_old_file_is_kept(tmp_path: Path, option: str) -> None:
     out = tmp_path / "out"
     out.touch(mode=0o600)
     inode = out.stat().st_ino
-    assert shell(f"umask 022; {KDUMP} verify {option} {out} {SOUND} >/dev/null")[0] == 0
+    done = forked.run("verify", option, str(out), str(SOUND), before=lambda: os.umask(0o022))
+    assert done.returncode == 0
     assert stat.S_IMODE(out.stat().st_mode) == 0o600
     assert out.stat().st_size
     assert out.stat().st_ino != inode  # another file, put in its place whole
@@ -212,7 +214,7 @@ def test_mode_of_the_old_file_is_kept(tmp_path: Path, option: str) -> None:
 
 @pytest.mark.parametrize("option", ["--output", "--textfile", "--state"])
 def test_new_file_has_the_default_mode(tmp_path: Path, option: str) -> None:
-    assert (
-        shell(f"umask 027; {KDUMP} verify {option} {tmp_path / 'out'} {SOUND} >/dev/null")[0] == 0
-    )
-    assert stat.S_IMODE((tmp_path / "out").stat().st_mode) == 0o640
+    out = tmp_path / "out"
+    done = forked.run("verify", option, str(out), str(SOUND), before=lambda: os.umask(0o027))
+    assert done.returncode == 0
+    assert stat.S_IMODE(out.stat().st_mode) == 0o640
