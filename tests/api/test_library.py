@@ -310,3 +310,10 @@ def test_import_loads_no_other_modules() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == ["['kdump']", "[]"]
+
+
+def test_missing_pyarrow_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    data = kdump.open(SAMPLES / "clean/4.1.1/d1/orders.zstd-0")
+    with pytest.raises(kdump.KdumpError, match=r"pip install 'kdump\[arrow\]'"):
+        data.reader("record")

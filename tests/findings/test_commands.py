@@ -41,6 +41,18 @@ def test_bad_batch_command() -> None:
 
 
 @each(
+    ("name", "words"),
+    [
+        ("taken.bin", "kdump dump --hex --from-offset 50 --limit 1 taken.bin"),
+        ("00000000000000000042.index", None),
+    ],
+)
+def test_log_of_any_name_is_shown(name: str, words: str | None) -> None:
+    command = command_for(found("crc-mismatch", path=name, position=100, offset=50))
+    assert (command and format_command(command)) == words
+
+
+@each(
     ("code", "only"),
     [
         ("offset-index-order", "index"),
