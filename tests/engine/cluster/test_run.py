@@ -201,6 +201,10 @@ def test_deleted_topic_exists_before_its_deletion() -> None:
     assert made_since["after"]["partitions_count"] == 8
 
 
+def test_broker_without_partitions_has_no_changes_of_them() -> None:
+    assert not rows(SAMPLE, kind="change", broker=2, history=True, what=("partitions",))
+
+
 def test_partial_directory_of_a_broker_has_partitions() -> None:
     changes = rows(SAMPLE, kind="change", broker=1, history=True, what=("partitions",))
     assert changes
