@@ -11,6 +11,7 @@ from kdump import kernels
 from kdump.findings.rows import MARK_NAMES, PRE08_NAMES, RECORD_NAMES, BatchRow, RecordRow
 from kdump.findings.schema import BATCH, MARKS, PRE08, RECORD, SAID
 from kdump.kernels import columns as c
+from kdump.kernels import reasons
 from kdump.output.text_forms import json_form
 
 MAN = Path(__file__).parents[1] / "man" / "kdump-dump.1"
@@ -46,3 +47,12 @@ def test_manual_lists_every_member() -> None:
     text = re.sub(r"\\f.|\\", "", MAN.read_text("utf-8"))
     missing = [name for name in names((*RECORD, *PRE08, *MARKS, *SAID, *BATCH)) if name not in text]
     assert not missing
+
+
+def test_reasons_are_named_as_their_constants() -> None:
+    named = {
+        number: name.lower().replace("_", "-")
+        for name, number in vars(reasons).items()
+        if name.isupper() and isinstance(number, int)
+    }
+    assert named == reasons.NAMES

@@ -7,14 +7,21 @@ from pathlib import Path
 
 import pytest
 from each import each
-from metadata_log import config, frame_record, log_of, partition, text, topic
+from metadata_log import LONG_AGO, config, frame_record, log_of, partition, text, topic
 from reindexing import rows_of
 
 from kdump.broker import settings as s
 from kdump.broker.settings import Settings, read_settings, read_topic_config
 from kdump.replay import tiers
+from kdump.replay.cluster import read_cluster
+from kdump.replay.cluster_facts import Broker
 from kdump.replay.tiers import Tiers
-from kdump.replay.topic_settings import TopicSettings, metadata_log_for, topic_settings
+from kdump.replay.topic_settings import (
+    TopicSettings,
+    metadata_log_for,
+    settings_in,
+    topic_settings,
+)
 from kdump.storage import places
 
 SAMPLE = Path(__file__).parents[2] / "sample-data" / "clean" / "4.1.1"
@@ -119,6 +126,28 @@ def test_topic_with_a_cleaner_checkpoint_is_compacted(tmp_path: Path) -> None:
     )
     with_log(data)
     assert policy() == ("delete", s.DEFAULT)
+
+
+@each(
+    ("value", "registered_ms", "stopped"),
+    [
+        *(("true", None, False), ("true", LONG_AGO, True), ("true", LONG_AGO - 1, False)),
+        *(("false", LONG_AGO, False), (None, LONG_AGO, False)),
+    ],
+)
+def test_topic_is_not_copied_since_a_broker_started_without_it(
+    tmp_path: Path, value: str | None, registered_ms: int | None, stopped: bool
+) -> None:
+    data = with_log(
+        directory(tmp_path, "d1"),
+        config(OF_TOPIC, "orders", "remote.log.copy.disable", value),
+    )
+    state = read_cluster(str(data / METADATA))
+    assert state is not None
+    if registered_ms is not None:
+        known = Broker(1, 0, "", (), None, False, False, (), (), {}, registered_ms)
+        state.brokers[1] = known
+    assert settings_in(state).stopped == ({"orders"} if stopped else set())
 
 
 @each("value", ["-1", "2147483648", "", "many", "9" * 30])

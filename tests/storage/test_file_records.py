@@ -25,6 +25,7 @@ from kdump.storage.file_records import (
     FileRecords,
     walk,
 )
+from kdump.storage.raw_image import RawImage
 from kdump.storage.source import Source
 
 COUNT = how_many(5000, 300_000) // 10
@@ -210,6 +211,19 @@ def test_large_entry_far_after_garbage_is_found(tmp_path: Path) -> None:
         found = parts(FileRecords(source))
         assert_covers(found, 0, source.size)
     assert [word for word, _, _ in found[-2:]] == ["entry", "entry"]
+
+
+def test_large_entry_anywhere_in_an_image_is_found(tmp_path: Path) -> None:
+    noise = random.Random(3).randbytes
+    torn = bytearray(entry(7, 2_000_000))
+    torn[1_000_000] ^= 1
+    data = [noise(700), entry(1, 2_000_000), noise(700), bytes(torn), entry(2)]
+    at = [sum(map(len, data[:number])) for number in range(len(data))]
+    with opened(tmp_path / "disk", b"".join(data)) as source:
+        found = parts(RawImage(source))
+        assert_covers(found, 0, source.size)
+    whole = [(position, size) for word, position, size in found if word == "entry"]
+    assert whole == [(at[1], len(data[1])), (at[4], len(data[4]))]
 
 
 def test_endless_candidates_cost_bounded_time(tmp_path: Path) -> None:

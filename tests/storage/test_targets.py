@@ -10,6 +10,7 @@ from each import each
 
 from kdump.errors import KdumpError, NothingToDo, PathError
 from kdump.storage.data_directories import data_directories_below, look_below
+from kdump.storage.log_dir import LOG_DIRS
 from kdump.storage.targets import Selection, Target, data_directories, resolve
 
 EVERYTHING = Selection()
@@ -490,3 +491,12 @@ def test_retired_directories_are_reported_if_alone(tmp_path: Path) -> None:
     assert str(error).endswith(
         f" that matches partition 1; orders-1.{'0' * 32}-stray can be read with --retired"
     )
+
+
+def test_nothing_is_kept_of_what_an_earlier_run_saw(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    partition(data, "a-0", 0)
+    assert LOG_DIRS.find_parent(str(data / "a-0")) is not None
+    assert LOG_DIRS._known
+    targets(partition(tmp_path / "other", "b-0", 0))
+    assert str(data) not in LOG_DIRS._known
