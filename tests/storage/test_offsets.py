@@ -89,6 +89,12 @@ def test_batches_are_spared_since_the_last_trusted_one() -> None:
     assert told((0, 3), (1, 1), (10, 10), GAP, (20, 20)) == [(10, 20, 0)]
 
 
+def test_batches_below_from_both_sides_of_a_gap_contradict_nothing() -> None:
+    high = (10, 13), (20, 23)
+    assert told(*high, (2, 4), GAP, (5, 6), (30, 30)) == [(23, 30, 5)]
+    assert told(*high, GAP, (2, 4), (5, 6), (30, 30)) == [(-1, 2, 8)]
+
+
 def test_gap_without_a_following_batch_is_released() -> None:
     assert told((0, 3), GAP) == [(3, None, 0)]
     offsets = Offsets(3, END)

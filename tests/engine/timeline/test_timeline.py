@@ -396,6 +396,7 @@ def test_broker_without_leadership_may_have_been_stopped(tmp_path: Path) -> None
         found = [event for before, after in changes for event in told._broker(before, after, 5)]
         return [(what, text.partition(":")[0]) for what, _, text, *_ in found if what != "fenced"]
 
+    assert of((up, up._replace(rack="r"))) == []
     registered = "registered; broker epoch 9"
     once = ("stop", "fenced while it led no partition")
     assert of((up, down), (down, next_one)) == [once, ("start-unclean", registered)]
