@@ -350,8 +350,8 @@ class Data:
         """Return a pyarrow.RecordBatchReader of the rows of a kind, `record` or `records`.
 
         The schema is that of the kind's declaration. Findings are left out; errors are raised at
-        the end. Raises UsageError for a kind or a column that there is not, and KdumpError without
-        PyArrow.
+        the end. Raises UsageError if the kind or a column is unknown, and KdumpError if PyArrow is
+        not installed.
         """
         from kdump.api.columns import reader
 
