@@ -202,6 +202,13 @@ def test_large_batches_and_bombs_are_left_to_read_batch() -> None:
     assert [one.records for one in read(noise + bomb + b"".join(odd))][:3] == [None] * 3
 
 
+def test_messages_of_several_wrappers_are_bounded_together() -> None:
+    inner = [builders.message(n) for n in range(3)]
+    log = b"".join(builders.wrapper(inner, 3 * number + 2) for number in range(6))
+    counts = [one.records and one.records.count for one in read(log, most=7, wrappers=True)]
+    assert counts == [6, 6, 6]
+
+
 def test_flags_of_the_run_are_unchanged() -> None:
     log = packed_batch(0, [builders.record()]) * 2
     batches, _, _ = kernels.walk(log, 0, len(log), 0, -1, True, 9)
