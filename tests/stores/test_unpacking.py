@@ -425,6 +425,11 @@ def test_problems_of_a_zip_are_bounded(tmp_path: Path, monkeypatch: pytest.Monke
     assert found.problems[-1].startswith("reading what comes before ")
 
 
+def test_incomplete_zip_is_named_with_the_reason(tmp_path: Path) -> None:
+    with pytest.raises(PathError, match=r"^/.*: is not a complete zip file: File is not a zip"):
+        opened(tmp_path, zip_of("a/x")[:-9])
+
+
 def test_zip_member_must_lie_inside(tmp_path: Path) -> None:
     data = bytearray(zip_of("a/x", "a/y"))
     at = data.index(b"PK\1\2")
