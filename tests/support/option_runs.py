@@ -174,14 +174,14 @@ _OTHER_FORMS = (
     "timeline --format markdown damaged/4.1.1-tiered/d1",
     "transactions --format markdown clean/4.4.0-transactions",
     "groups --history --format markdown clean/4.4.0",
-    "elect --format markdown damaged/4.1.1-stopped/d1 clean/4.1.1/d1",
+    "elect --format markdown --rows replica-election damaged/4.1.1-stopped/d1 clean/4.1.1/d1",
     "salvage --format markdown damaged/one-bit clean/4.1.1/d1/orders.zstd-0",
     "carve --format markdown image",
     "placement --partitioner any --format markdown clean/4.1.1/d1",
     "duplicates --by value --format markdown clean/4.1.1/d1",
     "sequences --explained --format markdown clean/4.4.0-transactions",
     "info --partitions --format markdown clean/4.1.1/d1",
-    "predict --format markdown damaged/4.1.1-killed",
+    "predict --format markdown --rows recovery,node-start damaged/4.1.1-killed",
 )
 #: What people try first, and the answer names.
 _TRIED = (
