@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -203,6 +204,10 @@ def test_task_error_has_one_line_with_its_file(spark: Any, directory: Path, tmp_
 
 
 def test_interruption_cancels_the_job(spark: Any, directory: Path, tmp_path: Path) -> None:
+    """Spark says what came of a job some time after that."""
+    tracker = spark.sparkContext.statusTracker()
+    jobs: list[int] = []
+
     def act(split: Split, result: Any) -> None:
         import time
 
@@ -211,7 +216,8 @@ def test_interruption_cancels_the_job(spark: Any, directory: Path, tmp_path: Pat
     @partial(Through, sabotaged(SparkDriver(spark, 3, decodes=True), act))
     def interrupted(driver: Driver, splits: Any, step: Any, progress: Progress) -> Any:
         def tick() -> None:
-            if spark.sparkContext.statusTracker().getActiveJobsIds():
+            jobs.extend(tracker.getActiveJobsIds())
+            if jobs:
                 raise KeyboardInterrupt
 
         progress.tick = tick
@@ -220,7 +226,9 @@ def test_interruption_cancels_the_job(spark: Any, directory: Path, tmp_path: Pat
     with pytest.raises(KeyboardInterrupt):
         run_bulk_dump(directory, tmp_path / "out", interrupted)
     assert not (tmp_path / "out").exists()
-    assert not spark.sparkContext.statusTracker().getActiveJobsIds()
+    while any(tracker.getJobInfo(job).status == "RUNNING" for job in jobs):
+        time.sleep(0.05)
+    assert {tracker.getJobInfo(job).status for job in jobs} == {"FAILED"}
 
 
 def test_different_version_is_refused(
