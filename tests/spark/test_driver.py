@@ -18,6 +18,7 @@ from corpus import corpus, files, names
 from drivers import Through, after
 from long_runs import LONG
 from oracle import oracle
+from patience import PATIENCE_SECONDS
 
 from kdump.engine.work.pace import Progress
 from kdump.engine.work.pipeline import Driver
@@ -226,7 +227,9 @@ def test_interruption_cancels_the_job(spark: Any, directory: Path, tmp_path: Pat
     with pytest.raises(KeyboardInterrupt):
         run_bulk_dump(directory, tmp_path / "out", interrupted)
     assert not (tmp_path / "out").exists()
+    end = time.monotonic() + PATIENCE_SECONDS
     while any(tracker.getJobInfo(job).status == "RUNNING" for job in jobs):
+        assert time.monotonic() < end
         time.sleep(0.05)
     assert {tracker.getJobInfo(job).status for job in jobs} == {"FAILED"}
 
